@@ -14,7 +14,6 @@ from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import h5py
@@ -30,6 +29,7 @@ from proof.engine.batches import (
     Split,
     TrainingBatches,
     evaluation_batches,
+    num_examples,
     per_example,
     random_access,
 )
@@ -464,6 +464,53 @@ def test_a_run_leaves_bad_examples_out_alike_on_any_number_of_replicas(
 
 
 @pytest.mark.quick
+def test_bad_examples_of_the_test_data_are_named_too(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    inputs, labels = plain_data(BATCH)
+    toy = Toy(data=plain_data(), others={"test": bad_rows(inputs, labels, {3})})
+    run = loop(tmp_path, toy=toy, flags={"max_bad_examples": 1}, num_steps=1)
+    run.train()
+    run.test()
+    assert "left out: example 3 of the test data can't be read" in capsys.readouterr().out
+
+
+@pytest.mark.quick
+def test_rows_of_shards_are_other_examples_on_each_worker(monkeypatch: pytest.MonkeyPatch) -> None:
+    numbers = []
+    for worker in range(2):
+        monkeypatch.setattr(cluster, "num_workers", lambda: 2)
+        monkeypatch.setattr(cluster, "worker_index", lambda worker=worker: worker)
+        bad = BadExamples(1)
+
+        def shard(workers: int, index: int, worker: int = worker) -> Any:
+            assert (workers, index) == (2, worker)  # others may lie on other disks
+            return Source(Failing("no"))
+
+        assert num_examples(shard) == 2 * ROWS
+        for _ in TrainingBatches(shard, LAYOUT, last_batch="pad", bad=bad).dataset(0, 8):
+            pass
+        numbers += bad.numbers()
+        assert f" of the training data of worker {worker} can't be read" in bad.news()[0]
+    assert len(set(numbers)) == 2
+
+
+@pytest.mark.quick
+@pytest.mark.parametrize("own", ["__getitem__", "load"])
+def test_an_example_that_is_a_list_of_arrays_is_one_sentence(own: str) -> None:
+    class Rows:
+        def __len__(self) -> int:
+            return 4
+
+        def __getitem__(self, row: int) -> Any:
+            return [np.zeros(3), np.ones(3)] if own == "__getitem__" else row
+
+    load = (lambda row: [tf.zeros(3), tf.ones(3)]) if own == "load" else None
+    with pytest.raises(DataError, match="has a list of arrays: inputs, labels and weights are a t"):
+        _ = RandomAccess(Rows(), load).element_spec
+
+
+@pytest.mark.quick
 def test_a_first_example_that_cannot_be_loaded_is_one_short_sentence() -> None:
     def load(name: tf.Tensor) -> tf.Tensor:
         return tf.io.decode_raw(tf.io.read_file(name), tf.uint8)[:4]
@@ -484,11 +531,10 @@ def test_bad_examples_of_all_workers_count_together(tmp_path: Path) -> None:
         run.workers.gather = lambda values, other=other: np.array(  # type: ignore[method-assign]
             [values, np.add(values, other * (np.asarray(values) > 1))]
         )
-        display: Any = SimpleNamespace(say=print)
         run.run.bad_examples.add("data", 3, "is bad")
         sentence = r"^2 examples can't be read, on all workers together; "
         with pytest.raises(UsageError, match=sentence) if ends else nullcontext():
-            run._report_bad_examples(display)
+            run._report_bad_examples(print)
 
 
 def test_one_bad_example_too_many_ends_a_run_that_can_be_resumed(tmp_path: Path) -> None:
@@ -607,7 +653,9 @@ def test_what_is_no_split_is_refused(split: Any, sentence: str) -> None:
 @pytest.mark.quick
 def test_a_list_of_inputs_and_labels_is_named() -> None:
     split = RandomAccess(Pairs())
-    with pytest.raises(DataError, match=r"a list whose parts .* inputs, labels and weights are a"):
+    with pytest.raises(
+        DataError, match=r"^Example 0 .counted from 0. has a list of arrays: inputs, labels and"
+    ):
         split[0]
 
 

@@ -176,7 +176,9 @@ def test_a_count_of_nothing() -> None:
     [
         ("flip", r"create_augment in task/data.py returns must be a function of \(batch, seed\): "),
         (lambda batch: batch, r"must be a function of \(batch, seed\): too many"),
-        (lambda batch, seed: None, "that create_augment returns gives None, no batch"),
+        (lambda batch, seed: None, "create_augment returns gives no batch but a NoneType; it must"),
+        (lambda batch, seed: batch[0], "create_augment returns gives no batch but a tensor; it"),
+        (lambda batch, seed: {"x": batch[0]}, "create_augment returns gives no batch but a dict;"),
     ],
 )
 def test_augmentations_that_are_none(augment: Any, sentence: str) -> None:

@@ -480,7 +480,7 @@ SHARDS = """
 @pytest.mark.parametrize(
     ("take", "said"),
     [
-        (".take(200 + 10 * index)", "The workers' shards of the data have [200, 210] examples"),
+        (".take(200 + 10 * index)", "The workers' shards of the training data have 200, 210 ex"),
         (
             ".take(200 - 90 * index).apply(tf.data.experimental.assert_cardinality(200))",
             "The training data can't be used: it should have 200 examples, and has only 110.",

@@ -23,7 +23,8 @@ def require_same_data(datasets: Mapping[str, Any], workers: Workers) -> None:
     """Compare what the workers have: which splits, how many examples, and some of them.
 
     Otherwise examples are left out and others come twice, or workers wait for each other for ever,
-    since one makes more steps than another. Not of functions, which give each worker its own part.
+    since one makes more steps than another. Of functions, which give each worker its own part, only
+    how many.
 
     Raises:
         UsageError: on all workers, when a split differs.
@@ -35,6 +36,13 @@ def require_same_data(datasets: Mapping[str, Any], workers: Workers) -> None:
     for i, name in enumerate(SPLITS):
         sizes, examples = of_all[:, i, 0], of_all[:, i, 1:]
         differ = (sizes != sizes[0]) | ~_alike(examples, examples[0]).all(axis=1)
+        if is_sharded(datasets.get(name)) and differ.any():
+            shards = ", ".join(f"{size / workers.number:.0f}" for size in sizes)
+            raise UsageError(
+                f"The workers' shards of the {split_label(name)} have {shards} examples: they must "
+                "be equally long; leave some out with take(), or give all workers one "
+                "tf.data.Dataset."
+            )
         if differ.any():
             raise UsageError(
                 f"The {split_label(name)} of worker {differ.argmax()} isn't that of worker 0: "

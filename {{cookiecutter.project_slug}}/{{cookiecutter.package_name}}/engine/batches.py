@@ -130,20 +130,15 @@ def on_replicas(stacked: Any, strategy: tf.distribute.Strategy, layout: BatchLay
 def num_examples(split: Split) -> int:
     """How many examples a split has, those of all workers together.
 
+    Only this worker's shard is made, which may be all that its disk has; the workers have compared
+    how long theirs are (`require_same_data`).
+
     Raises:
-        UsageError: the arrays or the workers' shards differ in length, or a stream doesn't say how
-            many it has, or has no end.
+        UsageError: the arrays differ in length, or a stream doesn't say how many it has, or has no
+            end.
     """
     if is_sharded(split):
-        workers = cluster.num_workers()
-        # By its method, which has a hash where an object, as of a dataclass, may have none.
-        shards = [_length_of_shard(split.__call__, workers, index) for index in range(workers)]
-        if len(set(shards)) > 1:
-            raise UsageError(
-                f"The workers' shards of the data have {shards} examples: they must be equally "
-                "long; leave some out with take(), or give all workers one tf.data.Dataset."
-            )
-        return sum(shards)
+        return cluster.num_workers() * num_examples(_own_shard(split))
     if not isinstance(split, tf.data.Dataset):
         return len(random_access(split))
     number = int(of_examples(split).cardinality())
@@ -315,6 +310,12 @@ def _reads_alone(split: Split) -> bool:
     return is_sharded(split) or cluster.num_workers() == 1
 
 
+def _label_of_own(split: Split, label: str) -> str:
+    """The name of what this worker reads: row 5 of its shard is another example elsewhere."""
+    has_other = is_sharded(split) and cluster.num_workers() > 1
+    return f"{label} of worker {cluster.worker_index()}" if has_other else label
+
+
 def random_access(split: Split) -> RandomAccess:
     """Arrays, or what else has rows, as RandomAccess."""
     return split if isinstance(split, RandomAccess) else RandomAccess(split)
@@ -323,6 +324,7 @@ def random_access(split: Split) -> RandomAccess:
 def _own_shard(split: Split) -> Split:
     """What a function (workers, index) gives this worker; any other split as it is."""
     if is_sharded(split):
+        # By its method, which has a hash where an object, as of a dataclass, may have none.
         return _shard(split.__call__, cluster.num_workers(), cluster.worker_index())
     return split
 
@@ -330,12 +332,6 @@ def _own_shard(split: Split) -> Split:
 @lru_cache(maxsize=8)  # a function may load its shard into memory
 def _shard(split: Callable[[int, int], Split], workers: int, index: int) -> Split:
     return split(workers, index)
-
-
-@lru_cache
-def _length_of_shard(split: Callable[[int, int], Split], workers: int, index: int) -> int:
-    is_own = index == cluster.worker_index()
-    return num_examples(_shard(split, workers, index) if is_own else split(workers, index))
 
 
 def worker_split(split: Split) -> RandomAccess | tf.data.Dataset:
@@ -603,7 +599,8 @@ class TrainingBatches:
 
             steps = tf.data.Dataset.range(first_step, last_step).batch(BATCHES_TOGETHER)
             numbers = steps.map(rows).unbatch()
-            batches = split.batches(numbers, _with_weights, label=TRAINING_DATA, bad=self.bad)
+            label = _label_of_own(self.split, TRAINING_DATA)
+            batches = split.batches(numbers, _with_weights, label=label, bad=self.bad)
         if self.augment is None:
             return batches.prefetch(tf.data.AUTOTUNE)
         augment = seeded(self.augment)
@@ -617,8 +614,13 @@ class TrainingBatches:
             place_seed = tf.stack([tf.constant(seed, tf.int64), place])
             with _dtype_errors():
                 batch = augment(batch, place_seed)
-            if batch is None:
-                raise UsageError("The function that create_augment returns gives None, no batch.")
+            if not isinstance(batch, tuple | list):
+                kind = "tensor" if tf.is_tensor(batch) else type(batch).__name__
+                raise UsageError(
+                    f"The function that create_augment returns gives no batch but a {kind}; it "
+                    "must give a tuple as it got one, with the inputs first, several in a dict, "
+                    "and the weights last."
+                )
             _validate_ranks(batch, "create_augment")
             _validate_rows(batch, size)
             self._note_variables(tf.compat.v1.get_default_graph())
@@ -672,7 +674,7 @@ def evaluation_batches(
     Raises:
         UsageError: a stream comes in another order on each worker.
     """
-    alone = _reads_alone(split)
+    alone, own_label = _reads_alone(split), _label_of_own(split, label)
     if is_sharded(split):
         layout = layout.for_worker()
     split = worker_split(split)
@@ -691,7 +693,7 @@ def evaluation_batches(
 
     numbers = tf.data.Dataset.range(steps).map(rows)
     bad = BadExamples() if bad is None else bad
-    batches = split.batches(numbers, _with_weights, label=label, bad=bad)
+    batches = split.batches(numbers, _with_weights, label=own_label, bad=bad)
     return batches.prefetch(tf.data.AUTOTUNE), steps
 
 

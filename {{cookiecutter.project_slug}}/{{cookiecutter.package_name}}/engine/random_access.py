@@ -90,6 +90,7 @@ class RandomAccess:
         if not -len(self) <= row < len(self):
             raise IndexError(f"there is no example {row}: there are {len(self)}")
         row %= len(self)
+        _ = self.row_spec  # where none of the first can be read, that is said of the first
         try:
             return self._example(row)
         except DataError as error:

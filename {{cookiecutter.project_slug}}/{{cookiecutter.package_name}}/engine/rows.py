@@ -123,6 +123,8 @@ def as_example(example: Any) -> Example:
 
 
 def _array(value: Any) -> np.ndarray:
+    if isinstance(value, list) and any(map(_is_array, value)):
+        raise DataError("has a list of arrays: inputs, labels and weights are a tuple")
     try:
         array = _whole(value, np.asarray(value))
     except ValueError as error:
