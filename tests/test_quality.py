@@ -62,9 +62,15 @@ def test_imports_go_one_way(project: Path) -> None:
     run(sys.executable, "-c", command, cwd=project)
 
 
+@pytest.fixture(scope="session")
+def types_of_libraries(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A cache for mypy: the libraries are read once, the projects lie at other paths."""
+    return tmp_path_factory.mktemp("mypy")
+
+
 @pytest.mark.environment
-def test_types_agree(project: Path, tmp_path: Path) -> None:
-    python_m("mypy", "--cache-dir", str(tmp_path), cwd=project)
+def test_types_agree(project: Path, types_of_libraries: Path) -> None:
+    python_m("mypy", "--cache-dir", str(types_of_libraries), cwd=project)
 
 
 @pytest.mark.environment

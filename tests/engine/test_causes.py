@@ -177,7 +177,16 @@ def test_a_long_text_is_cut() -> None:
     assert cause_of(ValueError("a " * LONGEST)) == ("a " * LONGEST)[: LONGEST - 1] + "..."
 
 
-@pytest.mark.parametrize("body", ["others[0].nothing", "raise ValueError('no')", "return {}[1]"])
+@pytest.mark.parametrize(
+    "body",
+    [
+        "others[0].nothing",
+        *(
+            pytest.param(body, marks=pytest.mark.full)
+            for body in ("raise ValueError('no')", "return {}[1]")
+        ),
+    ],
+)
 def test_check_names_the_line_of_a_step_that_fails(body: str) -> None:
     step = task_function(body)
     toy = Toy(train_steps=(lambda run, batch, replica: step(run, batch, replica),))

@@ -57,7 +57,7 @@ def test_steps_csv_has_a_row_for_each_log_point_and_validation(
     assert column(tmp_path / "steps.csv", "step") == logged
 
 
-@pytest.mark.parametrize("replicas", [1, 2])
+@pytest.mark.parametrize("replicas", [pytest.param(1, marks=pytest.mark.full), 2])
 def test_a_row_holds_the_means_since_the_row_before(replicas: int, tmp_path: Path) -> None:
     run_loop(tmp_path / "each", replicas, log_every_steps=1)
     run_loop(tmp_path / "some", replicas, log_every_steps=3, validate_every_steps=5)
@@ -70,7 +70,7 @@ def test_a_row_holds_the_means_since_the_row_before(replicas: int, tmp_path: Pat
         assert column(tmp_path / "some" / "steps.csv", name) == pytest.approx(means, rel=1e-9)
 
 
-@pytest.mark.parametrize("replicas", [1, 2])
+@pytest.mark.parametrize("replicas", [pytest.param(1, marks=pytest.mark.full), 2])
 def test_validating_more_often_changes_nothing_that_training_records(
     replicas: int, tmp_path: Path
 ) -> None:
@@ -93,7 +93,14 @@ def test_a_validation_takes_as_many_batches_as_asked(tmp_path: Path) -> None:
     )
 
 
-@pytest.mark.parametrize(("killed", "replicas"), [(4, 1), (7, 1), (7, 2)])
+@pytest.mark.parametrize(
+    ("killed", "replicas"),
+    [
+        pytest.param(4, 1, marks=pytest.mark.full),
+        pytest.param(7, 1, marks=pytest.mark.full),
+        (7, 2),
+    ],
+)
 def test_a_run_killed_between_two_validations_records_the_same_when_resumed(
     killed: int, replicas: int, tmp_path: Path
 ) -> None:

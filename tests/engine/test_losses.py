@@ -44,8 +44,9 @@ def test_weight_regularization_is_counted_once(rows: int, accumulate: int) -> No
     assert_parity(toy, accumulate=accumulate)
 
 
-@pytest.mark.quick
-@pytest.mark.parametrize(("activity", "added"), [(True, False), (False, True)])
+@pytest.mark.parametrize(
+    ("activity", "added"), [(True, False), pytest.param(False, True, marks=pytest.mark.quick)]
+)
 def test_losses_that_depend_on_inputs_are_right_on_full_batches(
     activity: bool, added: bool
 ) -> None:
@@ -107,8 +108,7 @@ def test_tokens_can_be_what_counts(rows: int, accumulate: int) -> None:
     assert_parity(tokens(rows), accumulate=accumulate)
 
 
-@pytest.mark.quick
-@pytest.mark.parametrize("accumulate", [1, 2])
+@pytest.mark.parametrize("accumulate", [1, pytest.param(2, marks=pytest.mark.quick)])
 def test_each_part_of_a_loss_can_have_its_own_denominator(accumulate: int) -> None:
     one = assert_parity(parts(), accumulate=accumulate, steps_per_call=1)
     assert np.isfinite(one.losses).all()  # also where nothing counts in a part
@@ -167,8 +167,7 @@ def test_micro_batches_add_up_to_the_batch(accumulate: int, replicas: int) -> No
     np.testing.assert_allclose(whole.losses, parts.losses, rtol=1e-9)
 
 
-@pytest.mark.quick
-@pytest.mark.parametrize("replicas", [1, 2])
+@pytest.mark.parametrize("replicas", [1, pytest.param(2, marks=pytest.mark.quick)])
 def test_twenty_steps_in_one_call_are_bit_identical_to_twenty_calls(replicas: int) -> None:
     toy = Toy(optimizer=ADAM)
     one_by_one, at_once = (train(toy, replicas, steps_per_call=k) for k in (1, 20))

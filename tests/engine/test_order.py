@@ -19,7 +19,8 @@ WORST = 5.0  # standard deviations; chance exceeds them once in millions of time
 def epochs_of(examples: int, seed: int = 7) -> np.ndarray:
     """The rows of the first epochs, (epochs, examples)."""
     places = tf.reshape(tf.range(EPOCHS * examples, dtype=tf.int64), (EPOCHS, examples))
-    return shuffled(places, examples, seed).numpy()
+    in_graph = tf.function(lambda places: shuffled(places, examples, seed), autograph=False)
+    return in_graph(places).numpy()
 
 
 def deviations(counts: np.ndarray) -> float:

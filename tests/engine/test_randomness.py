@@ -107,8 +107,7 @@ TASKS = {
 }
 
 
-@pytest.mark.quick
-@pytest.mark.parametrize("accumulate", [1, 2])
+@pytest.mark.parametrize("accumulate", [1, pytest.param(2, marks=pytest.mark.quick)])
 @pytest.mark.parametrize("name", TASKS)
 def test_n_replicas_train_like_one_with_random_numbers(name: str, accumulate: int) -> None:
     assert_parity(TASKS[name], steps=6, accumulate=accumulate, randomness="global_batch")

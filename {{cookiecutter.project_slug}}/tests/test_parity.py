@@ -30,6 +30,13 @@ TOLERANCES = {"float64": 1e-9, "float32": 1e-5, "float16": 5e-3, "bfloat16": 3e-
 HALVES = {"float16", "bfloat16"}
 SIGN_BASED = {"Lion"}  # the sign of a rounding error is as large as any other
 ROOT = Path(__file__).parents[1]
+# Three replicas divide short batches otherwise than two and four do.
+CASES = [
+    pytest.param(name, replicas, id=f"{name}-{replicas}")
+    for name, scenario in SCENARIOS.items()
+    for replicas in (2, 3, 4)
+    if replicas != 3 or scenario.second_batch != "full"
+]
 
 Observe = Callable[[str, int], dict[str, Any]]
 
@@ -71,8 +78,7 @@ def observe(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFac
     return observe
 
 
-@pytest.mark.parametrize("replicas", [2, 3, 4])
-@pytest.mark.parametrize("name", SCENARIOS)
+@pytest.mark.parametrize(("name", "replicas"), CASES)
 def test_n_replicas_train_exactly_like_one(observe: Observe, name: str, replicas: int) -> None:
     several = observe(name, replicas)
     scenario = Scenario(**several["scenario"])  # as it could be run
