@@ -20,7 +20,7 @@ researchers make them. None of them gives an error; each was planted alone. A fa
 
 **At the first try `check` called 851 of the 1392 faults of examiners 5 to 83 `WRONG` (61%), and
 said `look` of 132 more.** It named the cause of 794 of the 851. Where plain and subtle ones are
-told apart: 418 of 655 plain and 229 of 410 subtle. Of 621 [correct tasks](#correct-tasks) it called
+told apart: 418 of 655 plain and 229 of 410 subtle. Of 645 [correct tasks](#correct-tasks) it called
 60 `WRONG`.
 
 | examiner | planted in tasks of | asked for | faults | `WRONG` | only `look` | named |
@@ -57,10 +57,10 @@ told apart: 418 of 655 plain and 229 of 410 subtle. Of 621 [correct tasks](#corr
 
 Called `WRONG` at the first try, of tasks that examiners wrote as correct ones:
 
-| examiner | 10-14 | 15-17 | 18 | 21 | 23 | 25 | 29, 31 | 37, 41 | 42, 43 | 47-50 | 51-53 | 54-83 |
-| -- | -- | -- | -- | -- | -- | -- | -- | -- | -- | -- | -- | -- |
-| tasks | 36 | 21 | 16 | 20 | 20 | 22 | 36 | 32 | 40 | 40 | 33 | 305 |
-| accused | 5 | 2 | 1 | 3 | 2 | 1 | 0 | 0 | 3 | 0 | 3 | 40 |
+| examiner | 10-17 | 18, 21 | 23, 25 | 29, 31 | 37, 41 | 42, 43 | 47-50 | 51-53 | 54-83 | 85, 86 |
+| -- | -- | -- | -- | -- | -- | -- | -- | -- | -- | -- |
+| tasks | 57 | 36 | 42 | 36 | 32 | 40 | 40 | 33 | 305 | 24 |
+| accused | 7 | 4 | 3 | 0 | 0 | 3 | 0 | 3 | 40 | 0 |
 
 One of 15's was accused later, by a relation written after its faults were seen. Most of those
 accused since 54 had something that nobody had thought of: masks of which most are empty, a queue of
