@@ -120,7 +120,7 @@ def main(config: Config, task: TaskConfig) -> dict[str, Any]:
         results = loop.results(tested)
         directory.write_results(results)  # before the pictures: an error there loses no results
         loop.records.draw_curves(loop.best_row, tested)
-        if workers.is_chief:  # pictures, TensorBoard and the page
+        if workers.is_chief:  # predictions.png and TensorBoard
             message = f"predictions.png is not drawn; once it can be: {loop.resume_command}"
             with continue_on_error(message):
                 draw_predictions(run, datasets, directory.path / "predictions.png")

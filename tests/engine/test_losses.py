@@ -8,6 +8,7 @@ import keras
 import numpy as np
 import pytest
 import tensorflow as tf
+from proof.engine.errors import UsageError
 from proof.engine.types import Replica, Run
 from proof.task.losses import compute_loss
 
@@ -73,6 +74,14 @@ def test_a_batch_of_which_nothing_counts_has_loss_0_and_is_no_skipped_step() -> 
     one = assert_parity(Toy(data=data, train_steps=(step,), metrics=dict), steps_per_call=1)
     np.testing.assert_array_equal(one.losses, 0)
     assert int(one.progress.skips.total) == 0
+
+
+@pytest.mark.quick
+def test_a_dict_of_counts_for_a_loss_with_one_denominator_is_one_sentence() -> None:
+    toy = Toy(count=lambda batch: {"boxes": tf.constant(1), "classes": tf.constant(2)})
+    sentence = "a dict can't be a number: count .* of its name, 'boxes' or 'classes'"
+    with pytest.raises(UsageError, match=sentence):
+        train(toy, steps=1, steps_per_call=1)
 
 
 @pytest.mark.quick

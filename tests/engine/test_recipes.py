@@ -17,7 +17,6 @@ import numpy as np
 import pytest
 import tensorflow as tf
 from cookiecutter.main import cookiecutter
-from proof.engine import callbacks
 from proof.engine.batches import (
     BatchLayout,
     TrainingBatches,
@@ -48,11 +47,9 @@ def page(name: str) -> str:
 
 BLOCKS = {name: code for file in PAGES for name, code in BLOCK.findall(page(file))}
 LAYOUT = BatchLayout(8, 2, 0, 2)
-GIVEN: dict[str, Any] = {  # imports of the files that the blocks belong to
+GIVEN: dict[str, Any] = {  # what most files of the task import
     "np": np, "tf": tf, "keras": keras, "csv": csv, "Any": Any, "TaskConfig": TaskConfig,
     "Run": Run, "Replica": Replica,
-    "Callback": callbacks.Callback, "Event": callbacks.Event, "at_step": callbacks.at_step,
-    "every_steps": callbacks.every_steps, "every_epochs": callbacks.every_epochs,
 }  # fmt: skip
 
 

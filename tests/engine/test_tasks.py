@@ -48,8 +48,7 @@ layers = keras.layers
 PAGE = (DOCS / "tasks.md").read_text(encoding="utf-8")
 BLOCKS = dict(BLOCK.findall(PAGE))
 IMPORTED = GIVEN | {
-    "Path": Path, "Callable": Callable, "Run": Run, "Replica": Replica,
-    "compute_loss": compute_loss,
+    "Run": Run, "Replica": Replica, "compute_loss": compute_loss,
 }  # fmt: skip
 # Keras' own, when it saves a model (Keras 3.15 with numpy 2).
 pytestmark = pytest.mark.filterwarnings("ignore:__array__ implementation:DeprecationWarning")

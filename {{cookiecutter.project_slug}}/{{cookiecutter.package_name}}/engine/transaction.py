@@ -44,6 +44,8 @@ class StepResult(NamedTuple):
     writes: Writes  # for Capture.writable
 
 
+# Where TensorFlow is to make a tensor of a dict (TF 2.21).
+A_DICT = re.compile(r"type \(<class 'dict'>\)|Expected any non-tensor type, but got a tensor")
 ASKED = re.compile(rf"\brun\.({'|'.join(MADE_BY)})\[")
 
 
@@ -118,7 +120,8 @@ class Capture:
         rows = tf.nest.flatten(batch)[0].shape[0]
         place = Place(rows, replica.index, replica.num_replicas, self.run.randomness)
         trains = self.run.what_trains
-        with _Scope(mapping, step.__name__, place).entered() as scope, _explained(step, self.run):
+        counts, scope = replica.global_count, _Scope(mapping, step.__name__, place)
+        with scope.entered(), _explained(step, self.run, counts):
             losses = step(self.run, batch, replica)
         losses = self._valid(step, losses)
         known = {id(variable) for variable, _ in mapping}
@@ -201,14 +204,22 @@ def _unknown_name(run: Run, error: KeyError) -> str:
 
 
 @contextmanager
-def _explained(step: Step, run: Run) -> Iterator[None]:
-    """Explain what a tape in the step gets, where AutoGraph is missed, and names."""
+def _explained(step: Step, run: Run, counts: Any) -> Iterator[None]:
+    """Explain what a tape in the step gets, where AutoGraph is missed, names, and a dict of counts."""
     try:
         yield
     except KeyError as error:
         if sentence := _unknown_name(run, error):
             raise UsageError(sentence) from error
         raise
+    except (TypeError, ValueError) as error:
+        if not (isinstance(counts, dict) and A_DICT.search(str(error))):
+            raise
+        raise UsageError(
+            f"{place_of(error)}: a dict can't be a number: count in task/losses.py returns one, so "
+            "divide each part of the loss by replica.global_count of its name, "
+            f"{' or '.join(map(repr, counts))}, and add replica.regularization once."
+        ) from error
     except tf.errors.OperatorNotAllowedInGraphError as error:
         where = f" at {place}" if (place := place_of(error)) else ""
         raise UsageError(

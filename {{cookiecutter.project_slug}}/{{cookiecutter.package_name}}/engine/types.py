@@ -43,8 +43,8 @@ class Replica(NamedTuple):
         step: int64 scalar, train steps made before this one, also in each of the micro-batches that
             `--accumulate` makes; in evaluation the number of the batch, from 0, so nothing of the
             run: a schedule of a loss must end with its last value there.
-        seed: int32 (2,) for `tf.random.stateless_*`, different in each step, micro-batch and
-            replica. With `--randomness global_batch` it is the same on all replicas, and each gets
+        seed: int32 (2,) for `tf.random.stateless_*`, different in each step, entry of TRAIN_STEPS,
+            micro-batch and replica. With `--randomness global_batch` it is the same on all replicas, and each gets
             its rows of the numbers drawn for the global batch. For several draws in a step, make
             several seeds: `tf.random.split(replica.seed, 3)`.
         num_microbatches: parts of the per-replica batch that `--accumulate` makes. The step runs,

@@ -30,11 +30,11 @@ def create_augment(task: TaskConfig) -> Callable[..., Any] | None:
     """A function (batch, seed) -> batch that tf.data runs on each global batch, or None.
 
     The batch has the parts of an example, weights last, and floats are of keras.config.floatx(); a
-    train step gets what is returned, which may have other parts. Draw random numbers only with
-    tf.random.stateless_* and the seed, int64 (2,), which differs in each step, or with layers of
-    Keras made outside of the function: then the result is the same on any number of replicas, and
-    after a resume. NumPy would draw once for all steps. For several draws make several seeds:
-    tf.random.split(seed, 3).
+    train step gets what is returned, which may have other parts; validation and test data aren't
+    augmented. Draw random numbers only with tf.random.stateless_* and the seed, int64 (2,), which
+    differs in each step, or with layers of Keras made outside of the function: then the result is
+    the same on any number of replicas, and after a resume. NumPy would draw once for all steps. For
+    several draws make several seeds: tf.random.split(seed, 3).
     """
     raise TodoError(
         3,

@@ -43,10 +43,11 @@ def create_datasets(task: TaskConfig) -> dict[str, Any]:
 def create_augment(task: TaskConfig) -> Callable[..., Any] | None:
     """A function (batch, seed) -> batch that tf.data runs on each global batch, or None.
 
-    The result has the elements that a train step gets, weights last; floats are of
-    keras.config.floatx(). Draw random numbers only with tf.random.stateless_* and the seed, int64
-    (2,), which differs in each step: then the result is the same on any number of replicas, and
-    after a resume. For several draws make several seeds: tf.random.split(seed, 3).
+    Train steps get what is returned, here with noise as one more part, weights last; validation and
+    test data aren't augmented. Floats are of keras.config.floatx(). Draw random numbers only with
+    tf.random.stateless_* and the seed, int64 (2,), which differs in each step: then the result is
+    the same on any number of replicas, and after a resume. For several draws make several seeds:
+    tf.random.split(seed, 3).
     """
 
     def augment(batch: tuple[tf.Tensor, ...], seed: tf.Tensor) -> tuple[tf.Tensor, ...]:

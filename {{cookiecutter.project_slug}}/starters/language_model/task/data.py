@@ -82,11 +82,12 @@ def create_datasets(task: TaskConfig) -> dict[str, Any]:
 def create_augment(task: TaskConfig) -> Callable[..., Any] | None:
     """A function (batch, seed) -> batch that tf.data runs on each global batch, or None.
 
-    The batch has the elements that a train step gets, weights last; floats are of
-    keras.config.floatx(). Draw random numbers only with tf.random.stateless_* and the seed, int64
-    (2,), which differs in each step, or with layers of Keras made outside of the function: then the
-    result is the same on any number of replicas, and after a resume. For several draws make several
-    seeds: tf.random.split(seed, 3).
+    The batch has the parts of an example, weights last; floats are of keras.config.floatx(). Train
+    steps get what is returned, which may have other parts; validation and test data aren't
+    augmented. Draw random numbers only with tf.random.stateless_* and the seed, int64 (2,), which
+    differs in each step, or with layers of Keras made outside of the function: then the result is
+    the same on any number of replicas, and after a resume. For several draws make several seeds:
+    tf.random.split(seed, 3).
     """
 
     def augment(batch: tuple[tf.Tensor, ...], seed: tf.Tensor) -> tuple[tf.Tensor, ...]:

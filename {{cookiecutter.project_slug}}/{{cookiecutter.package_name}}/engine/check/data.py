@@ -42,7 +42,7 @@ MANY_NUMBERS = 30  # of an example
 
 @relation("data is finite")
 def data_is_finite(lab: Laboratory) -> Finding:
-    """No array contains NaN or infinity."""
+    """NaN or infinity in the data reaches no loss and no gradient."""
     for split, arrays in lab.examples.items():
         weights = arrays.get("weights")
         for name, array in arrays.items():
