@@ -25,6 +25,26 @@ SIGNALS: list[signal.Signals] = [signal.SIGTERM, signal.SIGINT]
 SIGNALS += [signal.Signals[n] for n in ("SIGHUP", "SIGUSR1", "SIGUSR2") if hasattr(signal, n)]
 
 
+_pipes: set[int] = set()  # that tell a thread of signals
+
+
+def _forget_in_child() -> None:
+    """Give a forked process the defaults, as of multiprocessing.Pool in a callback.
+
+    It has the handlers and the pipe of its parent: it would survive the SIGTERM that ends a pool,
+    and its parent would take that for a signal to itself.
+    """
+    if (pipe := signal.set_wakeup_fd(-1)) not in _pipes:
+        signal.set_wakeup_fd(pipe)
+    for number in SIGNALS:
+        if getattr(signal.getsignal(number), "__module__", "") == __name__:
+            is_interrupt = number == signal.SIGINT
+            signal.signal(number, signal.default_int_handler if is_interrupt else signal.SIG_DFL)
+
+
+os.register_at_fork(after_in_child=_forget_in_child)
+
+
 class Signaled(SystemExit):
     """A signal ends this process outside of training."""
 
@@ -104,6 +124,7 @@ class Interrupts:
         # Python runs handlers only between graph calls; bytes on this pipe come at once.
         reader, self._writer = os.pipe()
         os.set_blocking(self._writer, False)
+        _pipes.add(self._writer)
         self._wakeup = signal.set_wakeup_fd(self._writer)
         threading.Thread(target=self._watch, args=(reader,), daemon=True).start()
         return self
@@ -111,6 +132,7 @@ class Interrupts:
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
         """Give the signals back, or, when the process is about to exit, ignore further ones."""
         signal.set_wakeup_fd(self._wakeup)
+        _pipes.remove(self._writer)
         os.close(self._writer)
         for number, handler in self._before.items():
             signal.signal(number, signal.SIG_IGN if self.received and kind else handler)
