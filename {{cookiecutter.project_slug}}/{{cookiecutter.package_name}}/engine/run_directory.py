@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 import shutil
 import time
@@ -106,7 +107,13 @@ class RunDirectory:
             raise UsageError(f"{self.path} can't be written to: {error.strerror}.") from error
 
     def write_config(self, config: str) -> None:
-        """The flags as config.yaml, as they turned out: "auto" replaced by what was chosen."""
+        """The flags as config.yaml, as they turned out: "auto" replaced by what was chosen.
+
+        Those of a resumed run replace those of the steps so far, and it says which differ.
+        """
+        with contextlib.suppress(ValueError):  # a new run has none, and one that was damaged is lost
+            if different := self._other_flags(config, MAY_DIFFER | {"name"}):
+                say(f"config.yaml has the flags from here on, other than so far: {different}")
         self._write("config.yaml", FIRST_LINE + config + LAST_LINE)
 
     def require_config(self, config: str) -> None:
@@ -117,11 +124,7 @@ class RunDirectory:
         Raises:
             UsageError: nothing is, and one differs of those that decide what comes out.
         """
-        before, now = read_flags(self.path / "config.yaml"), flags_in(config)
-        # A flag that the project had not then has its default now.
-        both = {name: value for name, value in before.items() if name in now}
-        now = {name: now[name] for name in both}
-        different = _differences(both, now, MAY_DIFFER | {"epochs", "steps", "name"})
+        different = self._other_flags(config, MAY_DIFFER | {"epochs", "steps", "name"})
         if different and (self.path / "results.json").exists():
             raise UsageError(
                 f"{self.path} is finished, and no step was made with {different}; start a new run "
@@ -129,6 +132,17 @@ class RunDirectory:
             )
         if different:
             say(f"config.yaml keeps the flags of the steps: {different}")
+
+    def _other_flags(self, config: str, may_differ: set[str]) -> str:
+        """How flags differ from those of config.yaml; "" if they don't.
+
+        Raises:
+            ValueError: it can't be read.
+        """
+        before, now = read_flags(self.path / "config.yaml"), flags_in(config)
+        # A flag that the project had not then has its default now.
+        both = {name: value for name, value in before.items() if name in now}
+        return _differences(both, {name: now[name] for name in both}, may_differ)
 
     def write_models(self, models: dict[str, keras.Model]) -> None:
         """The summary of every model as model.txt."""
