@@ -573,6 +573,8 @@ class Loop:
         return [n for n, m in metrics if not any(id(v) in self._assigned for v in m.variables)]
 
     def _save(self) -> None:
+        if self.step == self.checkpoints.saved_step:
+            return  # and compared; a resumed run without steps doesn't know what steps assign
         require_same_weights(self.run, self._assigned)
         state = {
             "best": self.best.value,
