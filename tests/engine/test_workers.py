@@ -366,11 +366,12 @@ with usage_errors():
     [
         ("os._exit(7)", [7, 138], "Worker {} (127.0.0.1:"),
         ("raise UsageError('the reason.')", [2, 2], "Worker {} has ended: the reason."),
-        ("raise ValueError('a bug')", [1, 138], "Worker {} has ended: a bug (its output has the "),
+        ("raise ValueError('a bug')", [1, 1], "Worker {} has ended: a bug (its output has the "),
+        ("raise OSError('no net')", [1, 138], "Worker {} has ended: no net (its output has the "),
         ("raise KeyboardInterrupt", [130, 138], "Worker {} (127.0.0.1:"),
         ("raise SystemExit(0)", [0, 0], ""),
     ],
-    ids=["killed", "usage-error", "bug", "ctrl-c", "done"],
+    ids=["killed", "usage-error", "bug", "network", "ctrl-c", "done"],
 )
 def test_a_worker_that_ends_tells_the_others(
     started: Started, tmp_path: Path, index: int, end: str, codes: list[int], said: str
@@ -445,7 +446,7 @@ DAMAGED = 'if row % 5 == 0: raise OSError(5, "Input/output error", f"row-{row}.b
         (ROWS.format(read=DAMAGED), [2, 2], r"Example \d+ .* can't be read: row-", "Example "),
         (
             VALIDATE.format(error="ZeroDivisionError('a bug')"),
-            [138, 1], "ZeroDivisionError: a bug", "a bug (its output has the traceback).",
+            [1, 1], "ZeroDivisionError: a bug", "a bug (its output has the traceback).",
         ),
     ],
     ids=["usage-error", "damaged-row", "bug"],

@@ -13,6 +13,11 @@ KINDS = {"UnavailableError", "AbortedError", "DeadlineExceededError", "Cancelled
 COLLECTIVE = re.compile(r"[Cc]ollective|CoordinationService|heartbeat")
 # What one raises where workers make different ones (TF 2.21).
 DIFFER = re.compile(r"Shape mismatch in the collective|Collective instance \d+ expected")
+# Started again the same code raises them again; an OSError or one of a device may pass.
+MISTAKES = (
+    *(ArithmeticError, AssertionError, AttributeError, LookupError, NameError),
+    *(NotImplementedError, TypeError, ValueError),
+)
 HEAR_SECS = 4.0  # for the link to hear who has ended
 
 
@@ -47,7 +52,7 @@ def end_together(error: BaseException, sentence: str = "") -> None:
         connection.tell(f"Worker {index} has ended: {sentence}", 2)
     else:
         told = f"Worker {index} has ended: {cause_of(error)} (its output has the traceback)."
-        connection.tell(told, RESUMABLE)
+        connection.tell(told, 1 if isinstance(error, MISTAKES) else RESUMABLE)
 
 
 def _tell_apart(error: BaseException, connection: link.Link) -> None:
