@@ -79,6 +79,8 @@ NESTED = {
         {"box/size", "box/at", "kind"},
     ),
     "file": (lambda x: {"file": layers.Dense(2)(x), "other": x}, {"file", "other"}),
+    "one layer twice": (lambda x: [*map(layers.Dense(2, name="score"), (x, 2 * x))], {"0", "1"}),
+    "lists": (lambda x: [[x, 2 * x], 3 * x], {"0/0", "0/1", "1"}),
 }
 
 

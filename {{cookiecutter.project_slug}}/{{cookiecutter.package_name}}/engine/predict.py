@@ -376,9 +376,12 @@ def _write_arrays(model: keras.Model, outputs: Any, path: Path) -> Path:
 
 
 def _by_name(model: keras.Model, outputs: Any) -> dict[str, np.ndarray]:
-    """Several outputs by their names; one in a dict or list of outputs as "boxes/size"."""
+    """Several outputs by their names, or numbered; one in a dict or list of outputs as "boxes/size".
+
+    Keras names an output by its layer, so that two of one layer have the same name (Keras 3.15).
+    """
     names, flat = getattr(model, "output_names", []), keras.tree.flatten_with_path(outputs)
-    if not isinstance(outputs, dict) and len(names) == len(flat) == len(outputs):
+    if not isinstance(outputs, dict) and len({*names}) == len(flat) == len(outputs):
         return dict(zip(names, outputs, strict=True))
     return {"/".join(map(str, path)): array for path, array in flat}
 
