@@ -477,6 +477,15 @@ def test_a_folder_of_pictures_becomes_a_table_and_a_page(tmp_path: Path) -> None
     assert page.stat().st_size < 5_000
 
 
+def test_files_of_one_name_are_told_apart_in_a_table(tmp_path: Path) -> None:
+    files = [tmp_path / name for name in ("a/0.png", "b/0.png", "b/1.png")]
+    for i, file in enumerate(files):
+        file.parent.mkdir(exist_ok=True)
+        draw(file, i)
+    _, table, _ = predicted(files, tmp_path / "out")
+    assert [row["file"] for row in read_csv(table)] == [str(files[0]), str(files[1]), "1.png"]
+
+
 def test_pictures_given_one_by_one_are_one_table(tmp_path: Path) -> None:
     for i in range(3):
         draw(tmp_path / f"{i}.png", i)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import sys
 import zipfile
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -134,6 +135,7 @@ class _Batch(NamedTuple):
 def _of_files(
     model: keras.Model, paths: list[Path], readers: Mapping[str, Reader]
 ) -> Iterator[_Batch]:
+    times = Counter(file.name for file in paths)
     for start in range(0, len(paths), BATCH_SIZE):  # an image each, or a file of many
         files = paths[start : start + BATCH_SIZE]
         read = [_fit(_read_file(file, model, readers), model, file) for file in files]
@@ -145,7 +147,7 @@ def _of_files(
             which = files[0] if len(files) == 1 else f"{files[0]} and {len(files) - 1} others"
             raise UsageError(f"{which} can't be predicted: {cause_of(error)}.") from error
         places = [
-            {"file": file.name, "row": row}
+            {"file": file.name if times[file.name] == 1 else str(file), "row": row}
             for file, length in zip(files, lengths, strict=True)
             for row in range(length)
         ]
