@@ -555,6 +555,14 @@ def test_a_column_of_another_shape_is_refused(column: Any, tmp_path: Path) -> No
         )  # fmt: skip
 
 
+@pytest.mark.parametrize("name", ["file", "row"])
+def test_a_column_that_would_hide_where_an_input_stood_is_refused(name: str) -> None:
+    places = [{"file": "a.npy", "row": 0}]
+    sentence = rf"^describe in task/predictions\.py gives '{name}', which the table has already;"
+    with pytest.raises(UsageError, match=sentence):
+        PredictionTable().add(places, INPUTS[:1], {name: np.zeros(1)})
+
+
 def starter(name: str, path: Path) -> Any:
     """A starter's task/predictions.py; its package has the starter's name."""
     answers = {"starter": name, "package_name": f"its_{name}", "project_name": name}

@@ -52,7 +52,7 @@ class PredictionTable:
         """Add a batch; `places` has "file" and "row" of each input.
 
         Raises:
-            UsageError: a column isn't of one of these forms.
+            UsageError: a column isn't of one of these forms, or has a name of `PLACE`.
         """
         if not isinstance(columns, Mapping):
             raise UsageError(
@@ -63,6 +63,11 @@ class PredictionTable:
         images = [array for array in map(np.asarray, tf.nest.flatten(inputs)) if _are_images(array)]
         captions: list[list[str]] = [[" ".join(map(str, row.values()))] for row in rows]
         for name, values in columns.items():
+            if name in PLACE:
+                raise UsageError(
+                    f"describe in task/predictions.py gives {name!r}, which the table has already; "
+                    "give this column another name."
+                )
             array = np.asarray(values)
             if array.shape[:1] != (len(rows),) or (array.ndim > 2 and not _are_images(array)):
                 raise UsageError(
