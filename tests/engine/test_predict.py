@@ -596,6 +596,15 @@ def test_a_language_model_completes_the_lines_of_a_text_file(tmp_path: Path) -> 
             task.read_prompts(tmp_path / "prompts.txt", model)
 
 
+@pytest.mark.parametrize("dtype", ["uint8", "uint16"])
+def test_a_gray_picture_of_any_depth_is_read_as_shares_of_white(dtype: str, tmp_path: Path) -> None:
+    gray = np.linspace(0, 1, 64, dtype="float32").reshape(8, 8, 1)
+    levels = (gray * np.iinfo(dtype).max).astype(dtype)
+    (tmp_path / "a.png").write_bytes(tf.io.encode_png(levels).numpy())
+    read = predictions.read_image(tmp_path / "a.png", digits_model())
+    np.testing.assert_allclose(read[0], gray, atol=1 / 255)
+
+
 @pytest.mark.full
 def test_a_mask_is_shown_beside_its_picture(tmp_path: Path) -> None:
     task = starter("segmentation", tmp_path)

@@ -24,7 +24,8 @@ def read_image(file: Path, model: keras.Model) -> np.ndarray:
         image = keras.utils.load_img(file, "grayscale", size, interpolation="bilinear")
     except OSError as error:  # its message doesn't name the file (Keras 3.15)
         raise UsageError(f"{file} is not an image, or not a whole one.") from error
-    return keras.utils.img_to_array(image, dtype="float32")[np.newaxis] / 255
+    white = 65535 if image.mode.startswith("I") else 255  # a gray .png may have 16 bits
+    return keras.utils.img_to_array(image, dtype="float32")[np.newaxis] / white
 
 
 # For each file suffix, a function (file, model) -> model inputs with a row per example.
