@@ -230,6 +230,16 @@ def test_an_index_is_made_again_if_the_file_has_changed() -> None:
 
 
 @pytest.mark.quick
+def test_a_copy_is_made_again_if_the_parquet_file_has_changed() -> None:
+    inputs, labels = plain("train")
+    for rows in (20, 12):
+        write_parquet("train", inputs[:rows], labels[:rows])
+        os.utime("data/train.parquet", (0, 0))  # as a copy that keeps its date
+        names = block("parquet")
+        assert len(names["Rows"](names["_converted"](Path("data/train.parquet")))) == rows
+
+
+@pytest.mark.quick
 @pytest.mark.parametrize("name", ["csv", "tfrecord_index"])
 def test_an_index_that_could_not_be_written_is_none(
     name: str, monkeypatch: pytest.MonkeyPatch
