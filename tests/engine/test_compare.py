@@ -171,6 +171,18 @@ def test_means_are_over_runs_that_differ_in_nothing_else(
         commands.Compare((alone,), mean_over=("folds",))()
 
 
+def test_a_mean_over_what_is_not_finite_is_none(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    values = {1: float("nan"), 2: 1.0, 3: float("inf"), 4: float("-inf")}
+    runs = [make(tmp_path / f"{seed}", [value], seed=seed) for seed, value in values.items()]
+    commands.Compare(tuple(runs[:2]), tmp_path / "x.png", mean_over=("seed",))()
+    commands.Compare(tuple(runs[1:]), tmp_path / "x.png", mean_over=("seed",))()
+    lines = [line.split() for line in capsys.readouterr().out.splitlines()]
+    assert [line[:3] for line in lines if line[:1] == ["1"] and "nan" in line[2:3]] == [
+        ["1", "2", "nan"], ["1", "3", "nan"]]  # fmt: skip
+
+
 @pytest.mark.parametrize(
     ("file", "content", "sentence"),
     [

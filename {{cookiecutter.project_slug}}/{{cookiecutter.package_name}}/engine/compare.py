@@ -173,6 +173,8 @@ def _mean(values: Sequence[float | None]) -> str:
     known = [value for value in values if value is not None]
     if not known:
         return ""
+    if not all(map(math.isfinite, known)):  # statistics takes none of it (Python 3.11)
+        return f"{sum(known)}"
     deviation = f" \N{PLUS-MINUS SIGN}{statistics.stdev(known):.2g}" if len(known) > 1 else ""
     return f"{statistics.fmean(known):.4g}{deviation}"
 
