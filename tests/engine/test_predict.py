@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import csv
 import importlib
 import re
@@ -20,7 +21,7 @@ from matplotlib.image import imsave
 from proof.engine.errors import UsageError
 from proof.engine.export import export_models
 from proof.engine.predict import _read_file, model_of, read_inputs
-from proof.engine.prediction_table import THUMBNAILS, PredictionTable
+from proof.engine.prediction_table import THUMBNAILS, PredictionTable, _data_uri
 from proof.task import predictions
 
 from . import ROOT
@@ -503,6 +504,15 @@ def test_a_page_shows_no_more_than_fits_and_inputs_of_any_range(tmp_path: Path) 
     assert len(read_csv(table)) == THUMBNAILS + 300
     assert len(Page(page).images) == THUMBNAILS
     assert f"{THUMBNAILS} of {THUMBNAILS + 300} rows" in Page(page).text
+
+
+@pytest.mark.parametrize(
+    ("shape", "shown"), [((1000, 4), (96, 1)), ((4, 1000), (1, 96)), ((200, 100), (96, 48))]
+)
+def test_thumbnails_of_narrow_images(shape: tuple[int, int], shown: tuple[int, int]) -> None:
+    uri = _data_uri(np.ones((*shape, 1), "float32"))
+    png = tf.io.decode_png(base64.b64decode(uri.partition(",")[2]))
+    assert tuple(png.shape[:2]) == shown
 
 
 @pytest.mark.parametrize(

@@ -132,7 +132,8 @@ def _data_uri(image: np.ndarray) -> str:
     if low < 0 or high > 1:
         values = (values - low) / ((high - low) or 1)
     if max(values.shape) > THUMBNAIL:
-        size = (THUMBNAIL, THUMBNAIL)
-        values = tf.image.resize(values, size, preserve_aspect_ratio=True, antialias=True).numpy()
+        # Not preserve_aspect_ratio, which rounds a narrow side to 0, and raises (TF 2.21).
+        size = [max(1, round(n * THUMBNAIL / max(values.shape))) for n in values.shape[:2]]
+        values = tf.image.resize(values, size, antialias=True).numpy()
     png = tf.io.encode_png((values * 255).round().astype(np.uint8)).numpy()
     return f"data:image/png;base64,{base64.b64encode(png).decode()}"
