@@ -364,6 +364,17 @@ def test_an_index_that_a_model_cannot_take(number: float, sentence: str, tmp_pat
         list(predict_files(model, [tmp_path / "inputs.npy"], tmp_path / "out"))
 
 
+def test_whole_numbers_for_a_boolean_input(tmp_path: Path) -> None:
+    mask, file = keras.Input((2,), dtype="bool"), tmp_path / "inputs.npy"
+    model = keras.Model(mask, keras.ops.cast(mask, "float32"))
+    np.save(file, np.array([[0, 1], [1, 1]]))
+    (written,) = predict_files(model, [file], tmp_path / "out")
+    np.testing.assert_array_equal(np.load(written), np.load(file))
+    np.save(file, np.array([[0, 2]]))
+    with pytest.raises(UsageError, match="holds 2, which bool can't hold"):
+        list(predict_files(model, [file], tmp_path / "out"))
+
+
 def test_a_model_without_symbolic_inputs(tmp_path: Path) -> None:
     class Subclass(keras.Model):
         def __init__(self) -> None:

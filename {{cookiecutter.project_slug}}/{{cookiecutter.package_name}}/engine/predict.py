@@ -308,9 +308,11 @@ def _fit(inputs: Any, model: keras.Model, file: Path) -> Any:
         raise UsageError(f"{file} holds {holds}, the model takes {takes}.")
     for array, tensor in zip(arrays, tensors, strict=True):
         if _kind(tensor.dtype) == "i" and array.dtype.kind in "iu":
-            range_ = np.iinfo(tensor.dtype)
+            least, most = 0, 1
+            if tensor.dtype != "bool":  # of which NumPy knows no range
+                least, most = np.iinfo(tensor.dtype).min, np.iinfo(tensor.dtype).max
             for value in (array.min(), array.max()):
-                if not range_.min <= value <= range_.max:
+                if not least <= value <= most:
                     raise UsageError(f"{file} holds {value}, which {tensor.dtype} can't hold.")
     # Several files are joined, and Keras keeps the number of axes of what it predicts first.
     shaped = [_with_axes(*both) for both in zip(arrays, tensors, strict=True)]
