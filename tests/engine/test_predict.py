@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import csv
 import importlib
+import os
 import re
 import sys
 from html.parser import HTMLParser
@@ -496,6 +497,14 @@ def test_files_of_one_name_are_told_apart_in_a_table(tmp_path: Path) -> None:
         draw(file, i)
     _, table, _ = predicted(files, tmp_path / "out")
     assert [row["file"] for row in read_csv(table)] == [str(files[0]), str(files[1]), "1.png"]
+
+
+def test_a_name_that_is_not_utf8_is_written_with_a_question_mark(tmp_path: Path) -> None:
+    draw(tmp_path / "a.png", 1)
+    file = (tmp_path / "a.png").rename(tmp_path / os.fsdecode(b"\xff.png"))
+    _, table, page = predicted([file], tmp_path / "out")
+    assert [row["file"] for row in read_csv(table)] == ["?.png"]
+    assert "Predictions: ?" in Page(page).text
 
 
 def test_pictures_given_one_by_one_are_one_table(tmp_path: Path) -> None:

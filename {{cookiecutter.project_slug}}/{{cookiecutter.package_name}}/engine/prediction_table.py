@@ -16,7 +16,7 @@ import numpy as np
 import tensorflow as tf
 
 from .errors import AGAIN, UsageError
-from .files import replace_file
+from .files import printable, replace_file
 
 THUMBNAILS = 200  # rows at most on the page; the table has all
 THUMBNAIL = 96  # pixels of the longer side, at most
@@ -104,13 +104,13 @@ class PredictionTable:
         writer = csv.DictWriter(text, list(self._rows[0]), lineterminator="\n")
         writer.writeheader()
         writer.writerows(self._rows)
-        replace_file(table, text.getvalue(), AGAIN)
+        replace_file(table, printable(text.getvalue()), AGAIN)
         if not self._figures:
             return [table]
         count = f"{len(self._figures):,} of {len(self._rows):,} rows of {table.name}"
         title, figures = html.escape(f"Predictions: {path.name}"), "\n".join(self._figures)
         content = PAGE.substitute(title=title, count=html.escape(count), figures=figures)
-        replace_file(page, content, AGAIN)
+        replace_file(page, printable(content), AGAIN)
         return [table, page]
 
 
