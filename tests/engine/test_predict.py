@@ -585,6 +585,15 @@ def test_a_column_of_another_shape_is_refused(column: Any, tmp_path: Path) -> No
         )  # fmt: skip
 
 
+def test_a_later_batch_may_have_more_columns(tmp_path: Path) -> None:
+    table = PredictionTable()
+    for row, columns in enumerate(({}, {"a": np.ones((1, 2))}, {"b": [3], "a": np.ones((1, 1))})):
+        table.add([{"file": "a.npy", "row": row}], INPUTS[:1], columns)
+    (file,) = table.write(tmp_path / "a")
+    assert [[*row.values()][2:] for row in read_csv(file)] == [
+        ["", "", ""], ["1", "1", ""], ["1", "", "3"]]  # fmt: skip
+
+
 @pytest.mark.parametrize("name", ["file", "row"])
 def test_a_column_that_would_hide_where_an_input_stood_is_refused(name: str) -> None:
     places = [{"file": "a.npy", "row": 0}]

@@ -96,12 +96,14 @@ class PredictionTable:
         Raises:
             UsageError: they can't be written.
         """
-        if len(self._rows[0]) == len(PLACE) and not self._figures:
+        # A batch may have names of its own, such as of its most boxes.
+        names = list(dict.fromkeys(name for row in self._rows for name in row))
+        if len(names) == len(PLACE) and not self._figures:
             sys.stderr.write("no table: describe in task/predictions.py returns no columns\n")
             return []
         table, page = path.with_name(f"{path.name}.csv"), path.with_name(f"{path.name}.html")
         text = io.StringIO()
-        writer = csv.DictWriter(text, list(self._rows[0]), lineterminator="\n")
+        writer = csv.DictWriter(text, names, lineterminator="\n")
         writer.writeheader()
         writer.writerows(self._rows)
         replace_file(table, printable(text.getvalue()), AGAIN)
