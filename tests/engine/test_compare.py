@@ -327,3 +327,17 @@ def test_a_run_that_is_named_twice_is_one(
     run = make(tmp_path / "a", [1.0])
     commands.Compare((run, tmp_path / "a" / ".." / "a"), tmp_path / "x.png")()
     assert capsys.readouterr().out.startswith("1 run,")
+
+
+def test_of_several_directories_those_that_are_no_run_are_left_out(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run, sweep = make(tmp_path / "a", [1.0]), tmp_path / "sweep"
+    sweep.mkdir()
+    commands.Compare((sweep, run), tmp_path / "x.png")()
+    said = capsys.readouterr()
+    assert said.out.startswith("1 run,")
+    assert said.err == f"left out: {sweep}, which has no config.yaml\n"
+    for none in ((sweep,), (sweep, sweep / ".." / "sweep"), (run, tmp_path / "typo")):
+        with pytest.raises(UsageError, match="is not a run directory"):
+            commands.Compare(none, tmp_path / "x.png")()

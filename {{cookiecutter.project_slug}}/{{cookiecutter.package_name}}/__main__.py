@@ -191,7 +191,11 @@ class Compare:
 
         if not self.runs:
             fail("give the directories of the runs to compare.")
-        distinct = {run.resolve(): run for run in self.runs}.values()
+        distinct = [*{run.resolve(): run for run in self.runs}.values()]
+        for run in distinct[:]:  # `runs/*/` has the directories of sweeps too
+            if len(distinct) > 1 and run.is_dir() and not (run / "config.yaml").exists():
+                sys.stderr.write(f"left out: {run}, which has no config.yaml\n")
+                distinct.remove(run)
         text, runs = compare([read_run(run) for run in distinct])
         name = time.strftime("compare-%Y-%m-%d-%H%M%S.png")
         output = self.output or self.runs[0].parent / name
