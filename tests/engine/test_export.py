@@ -13,7 +13,7 @@ import pytest
 import tensorflow as tf
 from conftest import files
 from proof.engine.errors import UsageError
-from proof.engine.export import _inputs_and_outputs, export_models
+from proof.engine.export import _inputs_and_outputs, export_models, loading_code
 
 from .toys import FEATURES, files_of_at_most
 
@@ -35,6 +35,12 @@ class Sampling(layers.Layer):
 
     def call(self, x: Any) -> Any:
         return x + keras.random.normal(keras.ops.shape(x), dtype=x.dtype, seed=self.seeds)
+
+
+@keras.saving.register_keras_serializable("proof")
+def square(x: Any) -> Any:
+    """An activation."""
+    return x * x
 
 
 class Unregistered(layers.Layer):
@@ -136,6 +142,18 @@ def test_a_layer_that_is_not_registered_is_named(tmp_path: Path) -> None:
     says = r"main.keras can't be exported: .*'Unregistered'.*; decorate its class"
     with pytest.raises(UsageError, match=says):
         exported(model_with(Unregistered()), tmp_path)
+
+
+def test_the_modules_of_all_that_is_registered_are_imported(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(square, "__module__", "proof.task.activations")
+    plain, own = model_with(layers.Dense(2)), model_with(layers.Dense(2, activation=square))
+    own = model_with(keras.Model(own.input, own.output))
+    lines = [loading_code(run_of({"main": model}), tmp_path).splitlines() for model in (plain, own)]
+    assert [line for line in lines[1] if line not in lines[0]] == [
+        "    import proof.task.activations"
+    ]
 
 
 def test_an_export_is_there_as_a_whole_or_as_it_was(tmp_path: Path) -> None:

@@ -65,12 +65,11 @@ def loading_code(run: Run, directory: Path) -> str:
     lines: list[str] = []
     for name, model in run.trained_models.items():
         inputs = tf.nest.map_structure(_in_words, input_of(model))
-        own = {type(layer).__module__ for layer in model._flatten_layers()}
         lines += [
             f"{name}, elsewhere, with inputs {inputs}:".replace("'", ""),
             "",
             "    import keras",
-            *(f"    import {module}" for module in sorted(own) if module.startswith(PACKAGE)),
+            *(f"    import {module}" for module in _own_modules(model)),
             f"    model = keras.models.load_model({str(directory / f'{name}.keras')!r})",
             "    outputs = model(inputs, training=False)",
             "",
@@ -80,6 +79,15 @@ def loading_code(run: Run, directory: Path) -> str:
             "",
         ]
     return "\n".join(lines)
+
+
+def _own_modules(model: keras.Model) -> list[str]:
+    """The project's modules of layers, and of registered functions and classes that these name."""
+    # A function is a name alone, "package>name", without its module (Keras 3.15).
+    names = [part for part in keras.tree.flatten(model.get_config()) if isinstance(part, str)]
+    registered = [known for name in names if (known := keras.saving.get_registered_object(name))]
+    modules = {part.__module__ for part in [*map(type, model._flatten_layers()), *registered]}
+    return sorted(module for module in modules if module.startswith(PACKAGE))
 
 
 def _in_words(tensor: keras.KerasTensor) -> str:
