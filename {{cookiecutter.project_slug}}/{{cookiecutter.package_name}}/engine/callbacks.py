@@ -16,6 +16,7 @@ import numpy as np
 import tensorflow as tf
 
 from .errors import UsageError, require_call
+from .model_inputs import taken_by
 from .types import Run
 
 # What JSON doesn't have, by its name there.
@@ -75,7 +76,8 @@ class Event:
     @cached_property
     def outputs(self) -> tf.Tensor:
         """The only model's outputs for `batch` now: after the update, without dropout."""
-        return self.run.model(self.batch[0], training=False)
+        inputs = taken_by(self.run.model, self.batch[0])
+        return self.run.model(inputs, training=False)
 
 
 def learning_rates(

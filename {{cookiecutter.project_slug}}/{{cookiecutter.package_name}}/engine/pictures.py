@@ -14,6 +14,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from .files import replace_picture
+from .model_inputs import taken_by
 
 PART = 100  # examples that are predicted at once
 
@@ -62,6 +63,7 @@ def predict_in_parts(model: keras.Model, inputs: Any) -> Any:
 
     Not `model.predict`, which on several workers would wait for those that draw nothing.
     """
+    inputs = taken_by(model, inputs)
     number = len(tf.nest.flatten(inputs)[0])
     parts = [
         model(tf.nest.map_structure(lambda a, i=i: a[i : i + PART], inputs), training=False)

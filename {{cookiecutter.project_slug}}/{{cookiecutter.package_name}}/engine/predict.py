@@ -26,6 +26,7 @@ from .causes import cause_of, message_of
 from .data_errors import reading_errors, split_label
 from .errors import AGAIN, UsageError
 from .files import replace_file, writing
+from .model_inputs import taken_by
 from .prediction_table import PredictionTable
 from .run_files import SPLITS
 from .types import Run
@@ -166,12 +167,13 @@ def _of_split(model: keras.Model, name: str, split: Split) -> Iterator[_Batch]:
         # Cut by position: an example of the owner's may have weight zero, like padding.
         first, rows = number * BATCH_SIZE, min(BATCH_SIZE, examples - number * BATCH_SIZE)
         one = tf.nest.map_structure(lambda t: t[0], inputs)
+        taken = taken_by(model, one)
         try:
-            outputs = tf.nest.map_structure(np.asarray, model(one, training=False))
+            outputs = tf.nest.map_structure(np.asarray, model(taken, training=False))
         except Exception as error:  # whatever a model may raise
             raise UsageError(
                 f"The {split_label(name)} can't be predicted by this model: "
-                f"{_other_inputs(one, model) or cause_of(error)}; give files with inputs of the "
+                f"{_other_inputs(taken, model) or cause_of(error)}; give files with inputs of the "
                 "model."
             ) from error
         one, outputs = tf.nest.map_structure(lambda t, n=rows: t[:n], (one, outputs))

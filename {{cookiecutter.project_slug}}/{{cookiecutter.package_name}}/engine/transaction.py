@@ -23,6 +23,7 @@ from typing import Any, NamedTuple
 import keras
 import tensorflow as tf
 
+from . import model_inputs  # noqa: F401: it refuses dicts that a model would take wrongly
 from .causes import place_of, raised_by
 from .errors import CollectiveInXlaError, UsageError
 from .gradients import apply_gradients

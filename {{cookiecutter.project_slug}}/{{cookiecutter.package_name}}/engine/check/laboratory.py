@@ -15,6 +15,7 @@ import tensorflow as tf
 from ..batches import TrainingBatches, on_replicas
 from ..distributed_steps import loss_counts
 from ..gradients import all_optimizers
+from ..model_inputs import taken_by
 from ..outside import variables_outside
 from ..replicas import batch_dependent, normalizations
 from ..types import Run, Step
@@ -423,7 +424,8 @@ class Laboratory(Runs):
 
         def outputs(change: Callable[[tf.Tensor], tf.Tensor]) -> list[tf.Tensor]:
             inputs = tf.nest.map_structure(lambda t: change(t[0]), self.batch[0])
-            return tf.nest.flatten(self.run.model(inputs, training=False))
+            model = self.run.model
+            return tf.nest.flatten(model(taken_by(model, inputs), training=False))
 
         try:
             whole, again = outputs(tf.identity), outputs(tf.identity)

@@ -15,6 +15,7 @@ import keras
 import numpy as np
 import tensorflow as tf
 
+from ..model_inputs import taken_by
 from ..predict import Describe, Reader
 from .findings import Finding, look, ok, relation, wrong
 from .functions import named_in
@@ -90,7 +91,8 @@ def table_of_predictions(lab: Laboratory) -> Finding:
     describe = partial(_described, lab.describe, lab.run.model)
     inputs = tf.nest.map_structure(lambda t: t[0, :DESCRIBED], lab.evaluation_batch[0])
     try:
-        outputs = tf.nest.map_structure(np.asarray, lab.run.model(inputs, training=False))
+        taken = taken_by(lab.run.model, inputs)
+        outputs = tf.nest.map_structure(np.asarray, lab.run.model(taken, training=False))
     except Exception:  # whatever a model may raise
         return ok("not looked at: the model doesn't take the inputs of the data as they are")
     columns, again = (describe(inputs, outputs) for _ in range(2))

@@ -11,6 +11,7 @@ import keras
 import numpy as np
 import tensorflow as tf
 
+from ..model_inputs import taken_by
 from .findings import Finding, look, ok, relation, wrong
 from .laboratory import Laboratory
 from .numbers import TOLERANCE, close, different, percent, relative_difference, told_apart
@@ -352,7 +353,8 @@ def _before_and_after(lab: Laboratory, change: Callable[[tf.Tensor], tf.Tensor])
     """
     shape, found = (lab.rows, _tokens(lab)[0].shape[1]), []
     for x in (lab.batch[0], _with_other_tokens(lab, change)):
-        made = lab.run.model(tf.nest.map_structure(lambda t: t[0], x), training=False)
+        taken = tf.nest.map_structure(lambda t: t[0], taken_by(lab.run.model, x))
+        made = lab.run.model(taken, training=False)
         outputs = [np.asarray(output) for output in tf.nest.flatten(made)]
         if len(outputs) > 1:
             each = [o.reshape(*shape, -1) for o in outputs if o.shape[:2] == shape]
