@@ -6,14 +6,17 @@ import csv
 from pathlib import Path
 from typing import Any
 
+import keras
 import numpy as np
 import pytest
+import tensorflow as tf
 from proof.engine.callbacks import Event, at_step, every_steps
 from proof.engine.loop import Loop
+from proof.engine.types import Replica, Run
 
 from .one_layer import create_loop, run_loop
 from .test_loop import loop
-from .toys import BATCH, Toy, plain_data
+from .toys import BATCH, Toy, compute_loss, plain_data
 
 pytestmark = pytest.mark.quick
 
@@ -91,6 +94,37 @@ def test_a_validation_takes_as_many_batches_as_asked(tmp_path: Path) -> None:
     assert loop.records.latest["validation_loss"] != pytest.approx(
         loop.evaluation.evaluate("validation")["validation_loss"]
     )
+
+
+@pytest.mark.parametrize("replicas", [pytest.param(1, marks=pytest.mark.full), 2])
+def test_a_metric_that_the_step_of_another_split_updates_is_nan(
+    replicas: int, tmp_path: Path
+) -> None:
+    def updates(name: str) -> Any:
+        def step(run: Run, batch: Any, replica: Replica) -> dict[str, tf.Tensor]:
+            inputs, labels, weights = batch
+            predictions = run.model(inputs)
+            run.metrics[name].update_state(tf.ones_like(weights), weights)
+            per_example = run.losses["main"](labels, predictions)
+            return {"main": compute_loss(per_example, weights, run.model, replica)}
+
+        return step
+
+    toy = Toy(
+        metrics=lambda: {name: keras.metrics.Mean() for name in ("mine", "tested")},
+        train_steps=(updates("mine"),),
+        test_step=updates("tested"),
+        others=dict.fromkeys(("validation", "test"), plain_data(BATCH)),
+    )
+    run = loop(tmp_path, toy=toy, replicas=replicas, epochs=1)
+    run.evaluation.trace()
+    run.train()
+    assert set(column(tmp_path / "history.csv", "validation_mine")) == {1}
+    assert np.isnan(column(tmp_path / "history.csv", "validation_tested")).all()
+    tested = run.evaluation.evaluate("test")
+    assert tested["test_tested"] == 1
+    assert np.isnan(tested["test_mine"])
+    assert np.isnan(run.evaluation.evaluate("validation")["validation_tested"])
 
 
 @pytest.mark.parametrize(

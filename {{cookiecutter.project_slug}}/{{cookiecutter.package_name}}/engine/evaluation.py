@@ -49,7 +49,8 @@ class Evaluation:
         self.run = replace(run, metrics=run.evaluation_metrics)
         self.splits = {name: split for name, split in splits.items() if split is not None}
         self.layout = layout
-        self._capture = Capture(self.run)
+        # One for each step, since a metric that only the other one updates is NaN.
+        self._captures = {kind: Capture(self.run) for kind in ("validation", "test")}
         self._functions: dict[tuple[Any, ...], Any] = {}
         self.graphs: list[tf.Graph] = []
         self._batches: dict[str, tuple[tf.data.Dataset, int]] = {}
@@ -101,8 +102,9 @@ class Evaluation:
         """
         for metric in self.run.metrics.values():
             metric.reset_state()
-        sums = self._run(split, num_batches, as_split or split, pace)
-        metrics = self.run.metric_results(self._capture.assigned)
+        kind = "test" if (as_split or split) == "test" else "validation"
+        sums = self._run(split, num_batches, kind, pace)
+        metrics = self.run.metric_results(self._captures[kind].assigned)
         return self.run.by_loss_name(sums.means()) | metrics, sums
 
     def trace(self) -> None:
@@ -197,7 +199,7 @@ class Evaluation:
                     self._fetched.assign_add(1)
                 batch = on_replicas(stacked, self.run.strategy, self.layout)
                 counts, losses = self.run.strategy.run(
-                    self._on_one_replica, args=(step, batch, number)
+                    self._on_one_replica, args=(step, self._captures[kind], batch, number)
                 )
                 local = self.run.strategy.experimental_local_results(counts)[0]
                 total = self.run.strategy.reduce(tf.distribute.ReduceOp.SUM, losses, axis=None)
@@ -213,7 +215,7 @@ class Evaluation:
         return self._functions[key]
 
     def _on_one_replica(
-        self, step: Step, batch: Any, number: tf.Tensor
+        self, step: Step, capture: Capture, batch: Any, number: tf.Tensor
     ) -> tuple[tf.Tensor, tf.Tensor]:
         """Global counts, and this replica's losses, float64 (losses,); updates the metrics."""
         index = tf.distribute.get_replica_context().replica_id_in_sync_group
@@ -222,7 +224,7 @@ class Evaluation:
             self.run,
             step=-1 - number,  # no train step has this number
             replica=index,
-            number=len(self._capture.random_states) + 1,
+            number=len(capture.random_states) + 1,
         )
         # What is there, always: --denominator is about training.
         counts = global_count(self.run, batch)
@@ -233,17 +235,17 @@ class Evaluation:
             step=number,
             seed=tf.bitcast(seeds[0], tf.int32),
         )
-        losses, writes = self._capture.call(
+        losses, writes = capture.call(
             step,
             batch,
             replica,
             seeds=seeds[1:],
-            state=self._capture.read(),
+            state=capture.read(),
             trained=[(v, tf.convert_to_tensor(v.value)) for v in self.run.trainable_variables],
         )
         metrics = {id(v) for metric in self.run.metrics.values() for v in metric.variables}
-        writable = self._capture.writable
-        self._capture.write(
+        writable = capture.writable
+        capture.write(
             [w if id(v) in metrics else None for v, w in zip(writable, writes, strict=True)]
         )
         losses = {name: tf.cast(loss, tf.float64) for name, loss in losses.items()}
