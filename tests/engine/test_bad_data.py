@@ -261,6 +261,27 @@ def test_inputs_in_a_dict_are_compared_with_those_of_their_name() -> None:
 
 
 @pytest.mark.quick
+@pytest.mark.parametrize("names", [("tokens", "times"), ("a", "z"), ("codes", "numbers")])
+def test_a_step_may_hand_over_a_dict_in_an_order_of_its_own(names: tuple[str, str]) -> None:
+    def model() -> keras.Model:
+        codes, numbers = keras.Input((1,), name="x", dtype="int32"), keras.Input((1,), name="y")
+        both = [keras.layers.Embedding(9, 3)(codes)[:, 0], keras.layers.Dense(3)(numbers)]
+        return keras.Model([codes, numbers], keras.layers.add(both))
+
+    def step(run: Run, batch: Any, replica: Replica) -> dict[str, tf.Tensor]:
+        inputs, labels, weights = batch
+        loss = run.losses["main"](labels, run.model([inputs[name] for name in names]))
+        return {"main": compute_loss(loss, weights, run.model, replica)}
+
+    inputs = dict(zip(names, (np.ones((BATCH, 1), int), np.ones((BATCH, 1))), strict=True))
+    toy = Toy(model, data=(inputs, np.zeros(BATCH, int)), train_steps=(step,), metrics=dict)
+    built = build(toy)
+    iterator = built.iterator(0, 1)
+    with data_errors.data_errors("train", built.run, iterator.element_spec):
+        built.steps.distributed_train_step(iterator, 1, built.steps.start())
+
+
+@pytest.mark.quick
 def test_a_step_may_look_up_texts() -> None:
     def step(run: Run, batch: Any, replica: Replica) -> dict[str, tf.Tensor]:
         texts, labels, weights = batch

@@ -275,15 +275,20 @@ def _out_of_range(message: str) -> str:
 def _misfit(run: Run, element: Any, *, shapes: bool) -> str:
     """How the inputs of a batch differ from what the only model takes; several may take others.
 
-    With `shapes` it is known that something fails: a train step may well prepare what it gets.
+    With `shapes` it is known that something fails: a train step may well prepare what it gets, and
+    hand over what a dict holds by other names in any order.
     """
     (model, *others) = run.trained_models.values()
     wanted, inputs = getattr(model, "inputs", None) or [], element[0]
     given = tf.nest.flatten(inputs)
-    if isinstance(inputs, dict) and inputs.keys() == {tensor.name for tensor in wanted}:
-        given = [inputs[tensor.name] for tensor in wanted]  # as Keras does
     if others or len(wanted) != len(given):
         return ""
+    if isinstance(inputs, dict) and inputs.keys() == {tensor.name for tensor in wanted}:
+        given = [inputs[tensor.name] for tensor in wanted]  # as Keras does
+    elif isinstance(inputs, dict) and len(given) > 1:
+        form = getattr(model, "input", None)
+        if not isinstance(form, dict) or form.keys() != inputs.keys():
+            return ""  # only the step knows which is which
     for tensor, spec in zip(wanted, given, strict=True):
         shape, rows = tf.TensorShape(tensor.shape[1:]), spec.shape[2:]
         kinds = _kind(tf.as_dtype(tensor.dtype)), _kind(spec.dtype)
