@@ -97,3 +97,21 @@ def test_a_metric_that_takes_no_float64_is_compared_in_float32(render: Render) -
         (task / file).write_text(text.replace(old, new))
     test = ("pytest", "-q", "tests/test_parity.py", "-k", "short_weighted-2")
     assert "1 passed" in python_m(*test, cwd=project).stdout
+
+
+@pytest.mark.full
+def test_what_a_task_can_not_do_costs_only_that_much_of_its_parity(render: Render) -> None:
+    project = render()
+    steps = project / "my_experiment" / "task" / "steps.py"
+    unpacked = "    images, labels, weights = batch\n"
+    text = steps.read_text()
+    assert unpacked in text
+    changed = """\
+    weights = tf.cast(weights > 0, weights.dtype)  # a NaN isn't, so it reaches no loss
+    weights *= tf.linalg.det(tf.eye(2, dtype=run.model.compute_dtype))  # there is none of 16 bits
+"""
+    steps.write_text(text.replace(unpacked, unpacked + changed))
+    test = ("pytest", "-q", "-rs", "tests/test_parity.py", "-k", "full_weighted-2 or float16-2")
+    printed = python_m(*test, cwd=project).stdout
+    assert "1 passed, 2 skipped" in printed
+    assert "one replica doesn't train in float16" in printed

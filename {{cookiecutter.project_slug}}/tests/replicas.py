@@ -12,6 +12,7 @@ import pickle
 import re
 import sys
 from collections.abc import Callable
+from functools import cache
 from pathlib import Path
 from typing import Any
 from unittest.mock import patch
@@ -63,10 +64,16 @@ def take_rows(split: Any, rows: int) -> Any:
     return tf.nest.map_structure(lambda array: array[chosen], read.arrays)
 
 
+@cache
+def all_datasets() -> dict[str, Any]:
+    """Your data, which may take long to make."""
+    return create_datasets(TaskConfig())
+
+
 def create_small_datasets(rows: int) -> dict[str, Any]:
     """Your data with `rows` examples in each split."""
-    splits = create_datasets(TaskConfig())
-    return {name: take_rows(split, rows) for name, split in splits.items() if split is not None}
+    splits = all_datasets().items()
+    return {name: take_rows(split, rows) for name, split in splits if split is not None}
 
 
 class Weighted:
@@ -194,16 +201,19 @@ def train(
 ) -> dict[str, Any]:
     """Losses, metrics and weights after all steps."""
     iterator, progress = iter(batches), steps.start()
-    losses = []
+    losses, finite = [], True
     for _ in range(STEPS // steps_per_call):
         progress = steps.distributed_train_step(iterator, steps_per_call, progress)
-        losses.append(np.nan_to_num(progress.latest.losses.numpy()))
+        latest = progress.latest.losses.numpy()
+        finite &= bool(np.isfinite([latest, progress.sums.losses]).all())
+        losses.append(np.nan_to_num(latest))
     models = run.trained_models.values()
     return {
         "losses": losses,
         "mean losses": progress.sums.losses.numpy(),
         "examples": progress.sums.counts.numpy().tolist(),
         "skipped": int(progress.skips.total),
+        "finite": finite,
         "metrics": run.metric_results(),
         "regularization": sum(float(loss) for model in models for loss in model.losses),
         "weights": [v.numpy() for model in models for v in model.trainable_variables],
@@ -213,9 +223,13 @@ def train(
 
 
 def observe_with_fallbacks(strategy: tf.distribute.Strategy, scenario: Scenario) -> dict[str, Any]:
-    """`observe`, retried without float64 or XLA where your task needs that; errors as text."""
+    """`observe`, retried without float64, XLA or NaN where your task needs it; errors as text."""
     try:
-        return observe(strategy, scenario) | {"scenario": scenario._asdict()}
+        observed = observe(strategy, scenario)
+        if scenario.skip and observed.get("finite") and not observed["skipped"]:
+            # A weight of NaN reaches no loss of yours, such as where a step asks for `weights > 0`.
+            return observe_with_fallbacks(strategy, scenario._replace(skip=False))
+        return observed | {"scenario": scenario._asdict()}
     except Exception as error:
         if NO_FLOAT64.search(str(error)) and scenario.precision == "float64":
             if scenario.metrics == "float64":  # such as top-k accuracy (TF 2.21)

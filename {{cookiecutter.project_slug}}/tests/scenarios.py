@@ -1,9 +1,12 @@
-"""The scenarios of test_parity.py: every pair of options occurs in at least one."""
+"""The scenarios of test_parity.py: every pair of options occurs in at least one; other flags."""
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
+# Flags of config.py that your task can't do without, for the tests of the whole of it: {"steps":
+# 1000} where the training data has no end, {"global_batch_size": 32} where it has few examples.
+FLAGS: dict[str, Any] = {}
 STEPS = 20
 BATCH = 24  # divided evenly by 1, 2, 3 and 4 replicas, also in two micro-batches
 ROWS = {  # examples in the data: how many are left for the second batch of an epoch

@@ -72,6 +72,8 @@ def observe(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFac
 
     def observe(name: str, replicas: int) -> dict[str, Any]:
         result = results[replicas][name]
+        if name in HALVES and "error" in results[1][name]:  # such as of a Fourier transform
+            pytest.skip(f"one replica doesn't train in {name}: {results[1][name]['error']}")
         assert "error" not in result, f"{replicas} replicas: {result['error']}"
         return result
 

@@ -15,6 +15,8 @@ from {{ cookiecutter.package_name }}.task.data import create_datasets
 from {{ cookiecutter.package_name }}.task.model import adapt
 from {{ cookiecutter.package_name }}.task.predictions import READERS, describe
 
+from .scenarios import FLAGS
+
 
 @pytest.fixture(scope="module")
 def laboratory() -> Laboratory:
@@ -25,7 +27,7 @@ def laboratory() -> Laboratory:
         (tf.distribute.get_strategy(), two),
         create_datasets,
         create_callbacks,
-        Config(),
+        Config(**FLAGS),
         TaskConfig(),
         READERS,
         describe,

@@ -382,7 +382,7 @@ def _write_arrays(model: keras.Model, outputs: Any, path: Path) -> Path:
 
 
 def _by_name(model: keras.Model, outputs: Any) -> dict[str, np.ndarray]:
-    """Several outputs by their names, or numbered; one in a dict or list of outputs as "boxes/size".
+    """Several outputs by their names, or numbered; one in a dict or list as "boxes/size".
 
     Keras names an output by its layer, so that two of one layer have the same name (Keras 3.15).
     """

@@ -111,7 +111,7 @@ class RunDirectory:
 
         Those of a resumed run replace those of the steps so far, and it says which differ.
         """
-        with contextlib.suppress(ValueError):  # a new run has none, and one that was damaged is lost
+        with contextlib.suppress(ValueError):  # there is none, or it was damaged
             if different := self._other_flags(config, MAY_DIFFER | {"name"}):
                 say(f"config.yaml has the flags from here on, other than so far: {different}")
         self._write("config.yaml", FIRST_LINE + config + LAST_LINE)

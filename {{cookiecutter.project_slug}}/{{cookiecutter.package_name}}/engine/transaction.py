@@ -23,7 +23,7 @@ from typing import Any, NamedTuple
 import keras
 import tensorflow as tf
 
-from . import model_inputs  # noqa: F401: it refuses dicts that a model would take wrongly
+from . import model_inputs  # noqa: F401 (it refuses dicts that a model would take wrongly)
 from .causes import place_of, raised_by
 from .errors import CollectiveInXlaError, UsageError
 from .gradients import apply_gradients
@@ -206,7 +206,7 @@ def _unknown_name(run: Run, error: KeyError) -> str:
 
 @contextmanager
 def _explained(step: Step, run: Run, counts: Any) -> Iterator[None]:
-    """Explain what a tape in the step gets, where AutoGraph is missed, names, and a dict of counts."""
+    """Explain what a tape in the step gets, where AutoGraph is missed, names, a dict of counts."""
     try:
         yield
     except KeyError as error:

@@ -44,9 +44,9 @@ class Replica(NamedTuple):
             `--accumulate` makes; in evaluation the number of the batch, from 0, so nothing of the
             run: a schedule of a loss must end with its last value there.
         seed: int32 (2,) for `tf.random.stateless_*`, different in each step, entry of TRAIN_STEPS,
-            micro-batch and replica. With `--randomness global_batch` it is the same on all replicas, and each gets
-            its rows of the numbers drawn for the global batch. For several draws in a step, make
-            several seeds: `tf.random.split(replica.seed, 3)`.
+            micro-batch and replica. With `--randomness global_batch` it is the same on all
+            replicas, and each gets its rows of the numbers drawn for the global batch. For several
+            draws in a step, make several seeds: `tf.random.split(replica.seed, 3)`.
         num_microbatches: parts of the per-replica batch that `--accumulate` makes. The step runs,
             and assigns what it assigns, once for each: an average of weights moves that often.
         compiled: whether XLA compiles this step.
