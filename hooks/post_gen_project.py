@@ -16,14 +16,22 @@ ANSWERS = json.loads(r"""{{ cookiecutter | tojson }}""")
 PACKAGE, STARTER, LICENSE = ANSWERS["package_name"], ANSWERS["starter"], ANSWERS["license"]
 CLUSTER, EXTRAS = ANSWERS["cluster"], ANSWERS["extras"]
 
+OWN = Path(".own-files.json")  # of a project that is rendered over, by pre_gen_project.py
+OWN_FILES = set(json.loads(OWN.read_text(encoding="utf-8"))) if OWN.exists() else set()
+OWN.unlink(missing_ok=True)
 # What the template brings for the owner to choose from. A project that is rendered over may have
-# folders of these names with files of its own.
+# folders and files of these names of its own.
 STARTERS = "image_classification segmentation language_model gan tabular_regression blank"
 LICENSES = "MIT BSD-3-Clause Apache-2.0"
 LAUNCHERS = "slurm kubernetes"
 IMAGE = "Dockerfile .dockerignore"  # needed by cluster/jobset.yaml too
 FOR_A_TEAM = f"{IMAGE} .github .pre-commit-config.yaml .devcontainer .editorconfig CITATION.cff"
 MARKER = "<!-- task -->\n"  # where the starter's README goes in the project's
+
+
+def is_own(path):
+    """Whether it was there before, so it is the owner's, even where a flag has kept it."""
+    return path.relative_to(Path.cwd()).as_posix() in OWN_FILES
 
 
 def select_starter(project):
@@ -52,11 +60,12 @@ def select_starter(project):
 def select_license(project):
     """Move licenses/<chosen> to LICENSE, then drop licenses/."""
     licenses, file = project / "licenses", project / "LICENSE"
-    if (licenses / LICENSE).exists():  # not if done before, or for "none"
-        if file.exists() and file.read_bytes() != (licenses / LICENSE).read_bytes():
+    chosen = licenses / LICENSE
+    if chosen.exists() and not is_own(chosen):  # not if done before, or for "none"
+        if file.exists() and file.read_bytes() != chosen.read_bytes():
             print("Kept the LICENSE that was there: it is yours.")
         else:
-            (licenses / LICENSE).replace(file)
+            chosen.replace(file)
     drop(licenses, LICENSES)
 
 
@@ -72,8 +81,9 @@ def select_launchers(project):
         for launcher in LAUNCHERS.split():
             if CLUSTER in (launcher, "all"):
                 cluster.mkdir(exist_ok=True)
-                for path in (launchers / launcher).iterdir():
-                    path.replace(cluster / path.name)
+                for path in list((launchers / launcher).iterdir()):
+                    if not is_own(path):
+                        path.replace(cluster / path.name)
     drop(launchers, LAUNCHERS)
 
 
@@ -84,7 +94,7 @@ def select_extras(project):
     for source in sorted(extras.rglob("*")):  # nothing if done before
         name = source.relative_to(extras)
         target = project / name
-        if source.is_dir() or name.parts[0] not in wanted.split():
+        if source.is_dir() or name.parts[0] not in wanted.split() or is_own(source):
             continue
         if target.exists() and target.read_bytes() != source.read_bytes():
             print(f"Kept the {name.as_posix()} that was there: it is yours.")
@@ -96,14 +106,14 @@ def select_extras(project):
 
 def drop(folder, names):
     """Delete what the template put into a folder, and the folder if nothing else is in it."""
-    for name in names.split():
-        path = folder / name
+    brought = [folder / name for name in names.split()]
+    inside = [path for top in brought for path in sorted(top.rglob("*"), reverse=True)]
+    for path in [*inside, *brought, folder]:  # a folder after what is in it
         if path.is_dir():
-            shutil.rmtree(path)
-        else:
+            with contextlib.suppress(OSError):  # not empty
+                path.rmdir()
+        elif not is_own(path):
             path.unlink(missing_ok=True)
-    with contextlib.suppress(OSError):  # not there, or not empty
-        folder.rmdir()
 
 
 def remove_caches(project):

@@ -4,6 +4,7 @@ import json
 import re
 import sys
 import unicodedata
+from pathlib import Path
 
 # tojson escapes quotes and backslashes, so no answer can end this raw string early.
 ANSWERS = json.loads(r"""{{ cookiecutter | tojson }}""")
@@ -25,6 +26,7 @@ CHOICES = {
 TAKEN = set(ANSWERS["_taken_names"].split())
 # A project that bears the name of something it depends on can't be installed.
 DEPENDENCIES = set(ANSWERS["_dependencies"].split())
+OWN = ".own-files.json"  # read and deleted by post_gen_project.py
 WINDOWS_DEVICE = re.compile(r"(con|prn|aux|nul|com[0-9]|lpt[0-9])(\..*)?", re.IGNORECASE)
 LONGEST_SLUG = 64
 LONGEST_PACKAGE = 30  # what every import of it has room for in a line of code
@@ -88,7 +90,16 @@ def first_problem():
     return None
 
 
+def note_own_files():
+    """Of a project that is rendered over: the owner's files where the template brings choices."""
+    folders = map(Path, ("starters", "licenses", "launchers", "extras"))
+    own = [path.as_posix() for folder in folders for path in folder.rglob("*") if path.is_file()]
+    if own:
+        Path(OWN).write_text(json.dumps(own), encoding="utf-8")
+
+
 if __name__ == "__main__":
     if found := first_problem():
         which, problem = found
         sys.exit(f"ERROR: {which} {problem}")
+    note_own_files()

@@ -135,14 +135,22 @@ def test_rendering_over_a_project_keeps_folders_of_its_owners(tmp_path: Path) ->
     python_m(*command, cwd=tmp_path)
     project = tmp_path / "my-experiment"
     folders = ["licenses", "starters", "launchers", "extras"]
-    mine = [project / name for name in ("LICENSE", *(f"{folder}/mine/a" for folder in folders))]
+    others = ("licenses/Apache-2.0", "launchers/slurm/my.sbatch", "extras/.github/mine.yml")
+    names = ("LICENSE", *others, *(f"{folder}/mine/a" for folder in folders))
+    mine = [project / name for name in names]
     for file in mine:
         file.parent.mkdir(parents=True, exist_ok=True)
         file.write_text("mine\n")
     for flags in (["--overwrite-if-exists"], ["--overwrite-if-exists", "--skip-if-file-exists"]):
         again = python_m(*command, *flags, "starter=gan", cwd=tmp_path)
-        assert [file.read_text() for file in mine] == ["mine\n"] * 5
-        assert [os.listdir(project / folder) for folder in folders] == [["mine"]] * 4
+        overwritten = {"licenses/Apache-2.0"} if len(flags) == 1 else set()  # by cookiecutter
+        kept = [file for name, file in zip(names, mine, strict=True) if name not in overwritten]
+        assert [file.read_text() for file in kept] == ["mine\n"] * len(kept)
+        (project / "licenses" / "Apache-2.0").write_text("mine\n")
+        assert {path for path in files(project) if path.split("/")[0] in folders} == {
+            name for name in names if "/" in name
+        }
+        assert not list(project.glob(".own*"))
         assert "Kept the LICENSE" in again.stdout
         assert "the page of the starter gan" in again.stdout
 
