@@ -24,8 +24,9 @@ Render = Callable[..., Path]
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Begin with the longest test, so that it isn't alone at the end of several processes."""
-    items.sort(key=lambda item: not item.nodeid.endswith("of_the_proof_holds[starters]"))
+    """Begin with the longest tests, so that none is alone at the end of several processes."""
+    longest = ("of_the_proof_holds[starters]", "until_all_are_filled_in[True]")
+    items.sort(key=lambda item: not item.nodeid.endswith(longest))
 
 
 @pytest.fixture(scope="session", autouse=True)
