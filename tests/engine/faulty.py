@@ -5186,6 +5186,13 @@ PREDICTIONS = [
     ),
     Fault(
         "logits",
+        lambda: sound(losses=lambda: {
+            "main": lambda labels, logits: cross_entropy(labels, tf.nn.softmax(logits)),
+        }),
+        "applies a softmax to the outputs of a softmax: numbers from 0 to 1 are taken for logits",
+    ),
+    Fault(
+        "logits",
         lambda: binary(
             model=model(last=lambda: dense(1, activation="sigmoid")),
             losses=lambda: {"main": lambda y, p: (

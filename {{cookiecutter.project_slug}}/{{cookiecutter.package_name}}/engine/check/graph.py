@@ -594,6 +594,13 @@ def softmax_along(
     return None
 
 
+def softmax_of_softmax(ops: Iterable[tf.Operation]) -> str:
+    """A softmax of the outputs of a softmax, or nothing."""
+    found = (str(op.name) for op in _forward(ops, {"Softmax", "LogSoftmax"})
+             if _source(op.inputs[0]).type == "Softmax")  # fmt: skip
+    return next(found, "")
+
+
 def exponential_of_positive(ops: Iterable[tf.Operation]) -> str:
     """An exponential of an exponential or a softplus, or nothing."""
     found = (str(op.name) for op in _forward(ops, {"Exp"})

@@ -19,6 +19,7 @@ from .graph import (
     clipped_outputs,
     exponential_of_positive,
     softmax_along,
+    softmax_of_softmax,
 )
 from .laboratory import Laboratory
 from .numbers import Numbers, arrays_of, different, equal, equal_parts, rows_of
@@ -94,6 +95,12 @@ def _shown_by_graph(lab: Laboratory) -> Finding | None:
             f"but its softmax is along axis {axis}",
             "the probabilities that the targets weigh don't compete with each other",
             f"compute the softmax along axis {over}",
+        )
+    if name := softmax_of_softmax(lab.traced.ops):
+        return wrong(
+            f"{name} applies a softmax to the outputs of a softmax",
+            "numbers from 0 to 1 are taken for logits, so that no probability can come near 0 or 1",
+            "apply it once: to logits",
         )
     if name := exponential_of_positive(lab.traced.ops):
         return wrong(
