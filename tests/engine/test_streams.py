@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import keras
 import numpy as np
 import pytest
 import tensorflow as tf
+from proof.engine.alike import require_same_data, summary_of
 from proof.engine.batches import (
     BatchLayout,
     TrainingBatches,
@@ -20,6 +22,7 @@ from proof.engine.batches import (
     num_examples,
 )
 from proof.engine.errors import UsageError
+from proof.engine.run_files import SPLITS
 
 from .toys import BATCH, Toy, differences, train
 
@@ -95,9 +98,13 @@ def test_the_splits_of_two_workers_are_augmented_differently(
 
 @pytest.mark.quick
 def test_splits_that_differ_in_length_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    _as_worker(monkeypatch, 0)
-    with pytest.raises(UsageError, match=r"have \[27, 26\] examples"):
-        num_examples(_splits(53))
+    split, of_each = _splits(53), []
+    for worker in range(2):
+        _as_worker(monkeypatch, worker)
+        of_each.append(np.ravel([summary_of({"train": split}.get(name)) for name in SPLITS]))
+    workers: Any = SimpleNamespace(alone=False, number=2, gather=lambda mine: np.stack(of_each))
+    with pytest.raises(UsageError, match="shards of the training data have 27, 26 examples"):
+        require_same_data({"train": split}, workers)
 
 
 NUMBERS = tf.data.Dataset.range(50)
