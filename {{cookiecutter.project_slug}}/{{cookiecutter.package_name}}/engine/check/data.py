@@ -42,7 +42,7 @@ MANY_NUMBERS = 30  # of an example
 
 @relation("data is finite")
 def data_is_finite(lab: Laboratory) -> Finding:
-    """NaN or infinity in the data reaches no loss and no gradient."""
+    """No NaN or infinity in the data reaches a loss or a gradient."""
     for split, arrays in lab.examples.items():
         weights = arrays.get("weights")
         for name, array in arrays.items():
