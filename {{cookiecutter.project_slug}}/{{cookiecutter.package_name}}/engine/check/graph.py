@@ -594,17 +594,11 @@ def softmax_along(
     return None
 
 
-def softmax_of_softmax(ops: Iterable[tf.Operation]) -> str:
-    """A softmax of the outputs of a softmax, or nothing."""
-    found = (str(op.name) for op in _forward(ops, {"Softmax", "LogSoftmax"})
-             if _source(op.inputs[0]).type == "Softmax")  # fmt: skip
-    return next(found, "")
-
-
-def exponential_of_positive(ops: Iterable[tf.Operation]) -> str:
-    """An exponential of an exponential or a softplus, or nothing."""
-    found = (str(op.name) for op in _forward(ops, {"Exp"})
-             if _source(op.inputs[0]).type in ("Exp", "Softplus"))  # fmt: skip
+def applied_to_outputs(
+    ops: Iterable[tf.Operation], types: Collection[str], of: Collection[str]
+) -> str:
+    """The first operation of these types that gets the output of one of the others, or nothing."""
+    found = (str(op.name) for op in _forward(ops, types) if _source(op.inputs[0]).type in of)
     return next(found, "")
 
 

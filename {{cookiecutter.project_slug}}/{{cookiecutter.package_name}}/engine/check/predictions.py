@@ -16,10 +16,9 @@ from .findings import Finding, look, ok, relation, wrong
 from .graph import (
     MASKED,
     activated_logits,
+    applied_to_outputs,
     clipped_outputs,
-    exponential_of_positive,
     softmax_along,
-    softmax_of_softmax,
 )
 from .laboratory import Laboratory
 from .numbers import Numbers, arrays_of, different, equal, equal_parts, rows_of
@@ -96,13 +95,13 @@ def _shown_by_graph(lab: Laboratory) -> Finding | None:
             "the probabilities that the targets weigh don't compete with each other",
             f"compute the softmax along axis {over}",
         )
-    if name := softmax_of_softmax(lab.traced.ops):
+    if name := applied_to_outputs(lab.traced.ops, {"Softmax", "LogSoftmax"}, {"Softmax"}):
         return wrong(
             f"{name} applies a softmax to the outputs of a softmax",
             "numbers from 0 to 1 are taken for logits, so that no probability can come near 0 or 1",
             "apply it once: to logits",
         )
-    if name := exponential_of_positive(lab.traced.ops):
+    if name := applied_to_outputs(lab.traced.ops, {"Exp"}, {"Exp", "Softplus"}):
         return wrong(
             f"{name} applies an exponential to the output of an exponential or a softplus",
             "the loss expects the logarithm of a rate or of a variance, and gets the number itself",
