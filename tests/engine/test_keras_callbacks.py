@@ -25,6 +25,7 @@ from proof.engine.callbacks import (
     learning_rates,
     restore_state,
     state_of,
+    tell,
 )
 from proof.engine.errors import UsageError
 from proof.engine.evaluation import Evaluation
@@ -536,7 +537,7 @@ def test_workers_but_the_chief_write_nothing(tmp_path: Path, monkeypatch: Any) -
     monkeypatch.setattr(type(run.workers), "is_chief", False)
     writers = given.CSVLogger("a.csv"), given.TensorBoard("board"), given.ModelCheckpoint("a.keras")
     run.callbacks = [keras_callback(callback) for callback in (*writers, noting)]
-    run._tell("on_train_begin", run.callbacks)
+    tell(run.callbacks, "on_train_begin", run)
     run.train()
     assert not {"a.csv", "board", "a.keras"} & {file.name for file in tmp_path.rglob("*")}
     assert len(noting.notes) > EPOCHS

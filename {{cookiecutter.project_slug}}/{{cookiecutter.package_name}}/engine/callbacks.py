@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import time
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import cached_property, partial
 from pathlib import Path
@@ -17,7 +17,7 @@ import tensorflow as tf
 
 from .errors import UsageError, require_call
 from .model_inputs import taken_by
-from .types import Run
+from .types import Run, unique
 
 # What JSON doesn't have, by its name there.
 PAIRS, ARRAY = "pairs of a dict", "numbers of an array"
@@ -219,6 +219,18 @@ class Callback:
             self._last = time.monotonic() if due else self._last
             return due
         return self.next_step(step - 1, steps_per_epoch) == step
+
+
+def stateful(callbacks: Iterable[Callback]) -> list[Any]:
+    """The owners that have a state, each once."""
+    owners = unique(callback.owner for callback in callbacks)
+    return [owner for owner in owners if hasattr(owner, "get_state")]
+
+
+def tell(callbacks: Iterable[Callback], what: str, loop: Any) -> None:
+    """Call the method `what` of the owners that have it, each once."""
+    for owner in unique(callback.owner for callback in callbacks):
+        getattr(owner, what, lambda loop: None)(loop)
 
 
 def every_steps(n: int, function: Callable[[Event], None]) -> Callback:

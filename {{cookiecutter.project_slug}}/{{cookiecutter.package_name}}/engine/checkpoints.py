@@ -103,18 +103,13 @@ class Checkpoints:
             text=self._text,
         )
 
-    def save(self, progress: Progress, loop_state: dict[str, Any]) -> bool:
+    def save(self, progress: Progress, loop_state: dict[str, Any]) -> None:
         """Write a checkpoint that a run can resume from; `loop_state` must be JSON.
-
-        Returns:
-            Whether it was written: False if there is one of this step.
 
         Raises:
             UsageError: it can't be written; the one before is still there.
         """
         step = int(progress.step)
-        if step == self.saved_step:
-            return False
         tf.nest.map_structure(lambda v, value: v.assign(value), self._progress, progress)
         text = {
             "signature": self._signature(),
@@ -129,7 +124,6 @@ class Checkpoints:
         self._text.assign(json.dumps(text))
         _write(self._everything, self.directory, step, self._keep, self.run)
         self.saved_step = step
-        return True
 
     def restore_latest(self) -> tuple[Progress, dict[str, Any]] | None:
         """Set everything to the latest checkpoint that can be read; None if there is none.

@@ -25,6 +25,8 @@ from .callbacks import (
     learning_rates,
     restore_state,
     state_of,
+    stateful,
+    tell,
 )
 from .checkpoints import BestWeights, Checkpoints
 from .data_errors import data_errors
@@ -43,7 +45,7 @@ from .run_files import Row
 from .step_log import StepLog
 from .strategy import strategy_name
 from .summaries import Profiler
-from .types import Run, unique
+from .types import Run
 
 # Which callbacks are called after a validation that a signal stopped, and that is made again.
 DUE, LAST = "due", "last"
@@ -234,10 +236,10 @@ class Loop:
             saved = self._restore()
         else:
             require_same_weights(self.run)
-        self._tell("on_train_begin", self.callbacks)
+        tell(self.callbacks, "on_train_begin", self)
         self.checkpoints.report_settings()
         if not self._under_way:
-            self._tell("on_step_begin", self.callbacks)
+            tell(self.callbacks, "on_step_begin", self)
         if not resume:
             now = self._agree(interrupted=False, log=False, steps=1, validate=False)
             self._run_callbacks(now.due)
@@ -313,7 +315,7 @@ class Loop:
                     f"above; look for the cause with `python -m {PACKAGE} check`."
                 )
             before = self._checksum()
-            self._tell("on_train_end", self.callbacks)
+            tell(self.callbacks, "on_train_end", self)
             if self._checksum() != before:
                 say(
                     "on_train_end of a callback changes weights, which aren't tested or exported: "
@@ -333,7 +335,7 @@ class Loop:
             if self._under_way == DUE:
                 due = self._agree(interrupted=False, log=False, steps=1, validate=True).due
             self._record(display, due, log=False, validate=True, which=self._under_way)
-            self._tell("on_step_begin", self.callbacks)
+            tell(self.callbacks, "on_step_begin", self)
             self._save_as_requested()
         while self._goes_on and not stop:
             steps = min(steps, self._steps_until_due())
@@ -583,7 +585,7 @@ class Loop:
             "validations": len(self.records.history),
             "stopping": self.stopping,
             "under_way": self._under_way,
-            "callbacks": [state_of(function) for function in self._stateful()],
+            "callbacks": [state_of(owner) for owner in stateful(self.callbacks)],
             "log": self._log.get_state(),
             "seconds": self.seconds,
             "parts": self._seconds,
@@ -594,8 +596,8 @@ class Loop:
             "examples": self._examples,
         }
         with self._timed("saving"):
-            if self.checkpoints.save(self.progress, state):
-                self.best.named()
+            self.checkpoints.save(self.progress, state)
+            self.best.named()
         self.directory.is_new = False
 
     @cached_property
@@ -617,15 +619,15 @@ class Loop:
                 f"The run has made {self.step} steps already; it can't be resumed with "
                 f"{self.schedule.num_steps}: give more --steps or --epochs, or start a new run."
             )
-        stateful, saved = self._stateful(), state["callbacks"]
-        if len(stateful) != len(saved):
+        owners, saved = stateful(self.callbacks), state["callbacks"]
+        if len(owners) != len(saved):
             raise UsageError(
                 f"The run can't be resumed: {len(saved)} of its callbacks had a state, and now "
-                f"{len(stateful)} have one; start a new run, or set create_callbacks in "
+                f"{len(owners)} have one; start a new run, or set create_callbacks in "
                 "task/callbacks.py back."
             )
-        for function, one in zip(stateful, saved, strict=True):
-            restore_state(function, one)
+        for owner, one in zip(owners, saved, strict=True):
+            restore_state(owner, one)
         self.stopping, self._under_way = state["stopping"], state.get("under_way", "")
         others = other_examples(state.get("examples", {}), self._examples)
         steps = self.schedule.validation_steps
@@ -668,10 +670,6 @@ class Loop:
             checksum = zlib.crc32(weight.numpy().tobytes(), checksum)
         return checksum
 
-    def _stateful(self) -> list[Any]:
-        owners = unique(callback.owner for callback in self.callbacks)
-        return [owner for owner in owners if hasattr(owner, "get_state")]
-
     def _agree(self, *, interrupted: bool, log: bool, steps: int, validate: bool) -> _Agreed:
         """What depends on clocks and signals, decided alike on all workers by one small sum.
 
@@ -702,18 +700,13 @@ class Loop:
         event = self._event()
         for callback in due:
             callback.function(event)
-        self._tell("on_step_begin", due)
+        tell(due, "on_step_begin", self)
         self.batches.require_constants()
         if self._goes_on:
             self.steps.require_built()  # before this is saved
         if not self.workers.alone:  # a callback may look at a clock, or at this worker's own batch
             asked = self.workers.gather([self.stopping, self._save_requested])
             self.stopping, self._save_requested = bool(asked[:, 0].any()), bool(asked[:, 1].any())
-
-    def _tell(self, what: str, callbacks: list[Callback]) -> None:
-        """Call the method `what` of the callbacks' owners that have it."""
-        for owner in unique(callback.owner for callback in callbacks):
-            getattr(owner, what, lambda loop: None)(self)
 
     def _save_as_requested(self) -> None:
         """Save when all callbacks are called: a checkpoint must hold what they did."""

@@ -29,6 +29,8 @@ from ..callbacks import (
     learning_rates,
     restore_state,
     state_of,
+    stateful,
+    tell,
 )
 from ..checkpoints import BestWeights
 from ..errors import UsageError
@@ -559,13 +561,15 @@ def _acts(
     ):
         directory = path or Path(own)
         loop = _Loop(lab, directory)
-        _begin(callbacks, loop)
+        tell(callbacks, "on_train_begin", loop)
+        tell(callbacks, "on_step_begin", loop)
         for call, (step, i) in enumerate(due[: MOST_CALLS if most is None else most]):
             if perf_counter() > until or (stops and stops[-1] < call):  # the run has ended
                 break
             if call == resumed_at:
                 callbacks = _resumed(callbacks, lab.create_callbacks())
-                _begin(callbacks, loop)
+                tell(callbacks, "on_train_begin", loop)
+                tell(callbacks, "on_step_begin", loop)
             for variable in lab.run.trainable_variables:
                 variable.assign(variable.value * 1.001 + 0.001)
             epoch = step // per_epoch
@@ -582,7 +586,7 @@ def _acts(
             loop.step = step
             with contextlib.suppress(Exception):  # it may need what exists only in a run
                 callbacks[i].function(event)
-                _tell(callbacks[i], "on_step_begin", loop)
+                tell([callbacks[i]], "on_step_begin", loop)
             rates.append([*learning_rates(lab.run).values()])
         trainable = [layer.trainable for layer in lab.run.layers]
         values, others = ([v.numpy() for v in each] for each in (variables, outside))
@@ -676,22 +680,10 @@ def _hours_between_looks() -> contextlib.AbstractContextManager[None]:
     return replaced(clocks, lambda _, clock: lambda: clock() + 3600 * next(hours))
 
 
-def _begin(callbacks: list[Callback], loop: _Loop) -> None:
-    for callback in callbacks:
-        _tell(callback, "on_train_begin", loop)
-        _tell(callback, "on_step_begin", loop)
-
-
-def _tell(callback: Callback, what: str, loop: _Loop) -> None:
-    """Call the method `what` of the callback's owner, if it has that method."""
-    getattr(callback.owner, what, lambda loop: None)(loop)
-
-
 def _resumed(old: list[Callback], new: list[Callback]) -> list[Callback]:
     """The new callbacks, with the state of the old ones from a checkpoint."""
-    for before, after in zip(old, new, strict=True):
-        if hasattr(before.owner, "get_state"):
-            restore_state(after.owner, state_of(before.owner))
+    for before, after in zip(stateful(old), stateful(new), strict=True):
+        restore_state(after, state_of(before))
     return new
 
 
