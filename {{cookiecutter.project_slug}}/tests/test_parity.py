@@ -32,7 +32,7 @@ SIGN_BASED = {"Lion"}  # the sign of a rounding error is as large as any other
 ROOT = Path(__file__).parents[1]
 # Three replicas divide short batches otherwise than two and four do.
 CASES = [
-    pytest.param(name, replicas, id=f"{name}-{replicas}")
+    (name, replicas)
     for name, scenario in SCENARIOS.items()
     for replicas in (2, 3, 4)
     if replicas != 3 or scenario.second_batch != "full"

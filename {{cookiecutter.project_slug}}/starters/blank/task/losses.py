@@ -54,14 +54,8 @@ def compute_loss(
             replicas, or the global batch size with `--denominator global_batch`.
 
     Raises:
-        UsageError: `per_example` isn't one number per weight, or `count` returns several numbers.
+        UsageError: `per_example` isn't one number per weight.
     """
-    if isinstance(replica.global_count, dict):
-        raise UsageError(
-            "count returns several numbers: divide each term by its own, "
-            "replica.global_count[name], with tf.nn.compute_average_loss, and add "
-            "tf.nn.scale_regularization_loss(replica.regularization(model)) once."
-        )
     if per_example.shape != weights.shape:
         raise UsageError(
             f"The loss has shape {per_example.shape} and its weights {weights.shape}: create it "
