@@ -119,10 +119,23 @@ def submit(cluster: Path, tmp_path: Path) -> Callable[..., list[str]]:
     note = f'printf "%s|" "${{0##*/}}" "$@" >> {calls}; echo >> {calls}'
 
     def submit(
-        code: int, *, ends: int, state: str = "RUNNING", restarts: str | None = None
+        code: int,
+        *,
+        ends: int,
+        state: str = "RUNNING",
+        restarts: str | None = None,
+        unanswered: int = 0,
     ) -> list[str]:
         calls.unlink(missing_ok=True)
-        programs = {"srun": f"{note}; exit {code}", "squeue": f"echo {state}", "scontrol": note}
+        asked = tmp_path / "asked"
+        asked.unlink(missing_ok=True)
+        answers = f"[ $(wc -l < {{}}) -gt {unanswered} ] || exit 1"
+        programs = {
+            "srun": f"{note}; exit {code}",
+            "squeue": f"echo >> {asked}; {answers.format(asked)}; echo {state}",
+            "scontrol": f"{note}; {answers.format(f'{calls}')}",
+            "sleep": "exit 0",
+        }
         for name, line in programs.items():
             (tmp_path / name).write_text(f"#!/bin/sh\n{line}\n")
             (tmp_path / name).chmod(0o755)
@@ -159,6 +172,12 @@ def test_the_end_of_a_run_or_an_error_is_the_end_of_the_job(
 @needs_bash
 def test_a_job_that_is_cancelled_stays_so(submit: Callable[..., list[str]]) -> None:
     assert submit(138, ends=138, state="COMPLETING") == [SRUN]
+
+
+@needs_bash
+def test_slurm_is_asked_again_where_it_does_not_answer(submit: Callable[..., list[str]]) -> None:
+    assert submit(138, ends=0, unanswered=3) == [SRUN, *[REQUEUE] * 3]  # srun is a call as well
+    assert submit(138, ends=138, unanswered=10) == [SRUN]
 
 
 @needs_bash

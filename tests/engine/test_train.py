@@ -240,6 +240,33 @@ def test_evaluate_says_which_data_is_another(
     assert "the test data isn't what it was when the run was trained\n" in said
 
 
+def test_evaluate_names_the_examples_that_it_leaves_out(
+    load: Load,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    data, commands = load(DEFAULT, "task.data"), load(DEFAULT, "__main__")
+    splits = dict(data.create_datasets(load(DEFAULT, "task.config").TaskConfig()))
+
+    class Rows:
+        def __len__(self) -> int:
+            return 40
+
+        def __getitem__(self, row: int) -> Any:
+            if row == 3:
+                raise OSError("it is damaged")
+            return tuple(array[row] for array in splits["validation"])
+
+    monkeypatch.setattr(data, "create_datasets", lambda task: splits | {"test": Rows()})
+    run = train(load, tmp_path, max_bad_examples=1)
+    assert "left out: example 3 of the test data" in capsys.readouterr().out
+    commands.Evaluate(run)()
+    said = capsys.readouterr()
+    assert "left out: example 3 of the test data" in said.err
+    assert set(json.loads(said.out)) == {"test_loss", "test_accuracy"}
+
+
 @pytest.mark.quick
 def test_commands_print_nothing_but_their_results(
     load: Load,

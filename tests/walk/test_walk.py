@@ -115,3 +115,41 @@ def test_what_a_task_can_not_do_costs_only_that_much_of_its_parity(render: Rende
     printed = python_m(*test, cwd=project).stdout
     assert "1 passed, 2 skipped" in printed
     assert "one replica doesn't train in float16" in printed
+
+
+@pytest.mark.full
+def test_endless_data_and_pictures_of_any_size_pass(render: Render) -> None:
+    project = render()
+    for file, old, new in (
+        (
+            "my_experiment/task/data.py",
+            "    return {\n        split: (",
+            "    import tensorflow as tf\n    made = {\n        split: (",
+        ),
+        (
+            "my_experiment/task/data.py",
+            "splits.items()\n    }\n",
+            """splits.items()
+    }
+    endless = tf.data.Dataset.from_tensor_slices(made["train"]).repeat()
+    return made | {"train": endless}
+""",
+        ),
+        ("my_experiment/task/model.py", 'adapted["shape"], name', "(None, None, 1), name"),
+        (
+            "my_experiment/task/model.py",
+            "layers.Flatten()",
+            "layers.MaxPooling2D(2)(x)\n    x = layers.GlobalAveragePooling2D()",
+        ),
+        ("tests/scenarios.py", "FLAGS: dict[str, Any] = {}", 'FLAGS = {"steps": 1000}'),
+    ):
+        path = project / file
+        text = path.read_text()
+        assert text.count(old) == 1, (file, old)
+        path.write_text(text.replace(old, new))
+    relations = ("tests/test_relations.py", "tests/test_run.py")
+    which = "trace or exported or quiet or evaluate"
+    summary = python_m("pytest", "-q", *relations, "-k", which, cwd=project).stdout.splitlines()[-1]
+    assert "passed" in summary
+    assert "failed" not in summary
+    assert "error" not in summary
