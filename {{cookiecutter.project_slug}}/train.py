@@ -128,7 +128,7 @@ def main(config: Config, task: TaskConfig) -> dict[str, Any]:
         workers.wait()  # where one was lost meanwhile, --resume auto finds the run unfinished
         if workers.is_chief:
             write_report(directory.path, defaults)
-        # Of the best weights throughout; results.json has those of the latest beside the test.
+        # All of the best weights; in results.json, train_* and validation_* are of the latest.
         print(table(results | loop.best_row))
         print(loop.closing_lines(results["seconds"]))
     return results

@@ -1,4 +1,4 @@
-"""Creates everything that a run needs, by calling the factories of task/ in order."""
+"""Creates everything that a run needs, by calling the `create_*` functions of task/ in order."""
 
 from __future__ import annotations
 

@@ -16,7 +16,8 @@ def create_datasets(task: TaskConfig) -> dict[str, Any]:
     A split is arrays with a row per example, (inputs, labels) or (inputs, labels, weights), in
     memory or mapped; an object with __len__ and __getitem__; RandomAccess, see
     engine/random_access.py; or a tf.data.Dataset of single examples. Only "train" is required.
-    Inputs, labels and weights may each be a dict of several.
+    Inputs, labels and weights may each be a dict of several. Steps get these parts, and weights
+    last also if there are none here: 1, and 0 for padding.
     """
     raise TodoError(
         2,

@@ -15,7 +15,10 @@ from .next_todo import TodoError
 
 # TODO(5): your losses, each with reduction="none".
 def create_losses(task: TaskConfig) -> dict[str, Any]:
-    """Losses of Keras or functions by name: (labels, predictions) -> one number per example."""
+    """Losses of Keras or functions by name: (labels, predictions) -> one number per example.
+
+    {} if your steps compute their losses themselves.
+    """
     raise TodoError(
         5,
         "create_losses in task/losses.py must return losses by name, such as "
@@ -27,12 +30,11 @@ def create_losses(task: TaskConfig) -> dict[str, Any]:
 def count(batch: Any) -> tf.Tensor:
     """The number of examples (or tokens, pixels) in a per-replica batch, an int32 scalar.
 
-    Those whose weight isn't 0, so not the sum of the weights: their mean should be about 1.
+    Count the weights that aren't 0, don't add them up; scale your weights to a mean of about 1.
 
-    Or a dict of such scalars, one for each part of the loss that has its own denominator: a step
-    divides each part by `replica.global_count` of its name. The mean over batches that is reported
-    weights each loss and each of the TERMS by the count of its own name; one without a count of its
-    name, such as a sum of several parts, by the sum of all counts.
+    If parts of the loss have denominators of their own, return a dict of such scalars. Then
+    `replica.global_count` is a dict too, and a loss or term (TERMS in steps.py) is averaged over
+    batches by the count of its name: see docs/losses.md of the template.
     """
     raise TodoError(
         10,

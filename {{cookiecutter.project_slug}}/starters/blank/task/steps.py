@@ -3,6 +3,10 @@
 A step gets the per-replica batch, updates the metrics and returns a loss for each optimizer, by the
 optimizer's name ("main" if it is the only one). A train step that trains nothing, such as one that
 only moves an average, returns {}.
+
+Steps are traced once, without AutoGraph: use tf.where, not `if`, for what depends on a tensor.
+`run` has models, losses, metrics, and your flags in `run.task`; `replica` has global_count, step,
+seed and all_gather(tensor), the rows of all replicas: see engine/types.py.
 """
 
 from __future__ import annotations
@@ -12,7 +16,7 @@ import tensorflow as tf
 from ..engine.types import Replica, Run
 from .next_todo import TodoError
 
-Batch = tuple[tf.Tensor, ...]  # the parts of an example in create_datasets, weights last
+Batch = tuple[tf.Tensor, ...]  # as in create_datasets, with weights last also if it gives none
 
 
 # TODO(11): one train step.
@@ -22,8 +26,10 @@ def train_step(run: Run, batch: Batch, replica: Replica) -> dict[str, tf.Tensor]
     # all replicas, clips them and updates the weights.
     raise TodoError(
         11,
-        "train_step in task/steps.py must predict with run.model(..., training=True), update "
-        'run.metrics, and return {"main": compute_loss(...)} of run.losses["main"](...)',
+        "train_step in task/steps.py must predict with run.model(inputs, training=True), update "
+        'run.metrics, and return {"main": compute_loss(per_example, weights, run.model, replica)}, '
+        'where per_example is run.losses["main"](labels, predictions), and compute_loss is in '
+        "task/losses.py",
     )
 
 

@@ -11,6 +11,7 @@ from .config import TaskConfig
 def create_metrics(task: TaskConfig) -> dict[str, keras.metrics.Metric]:
     """Keras metrics by name; they must accept `sample_weight`, which is 0 for padding.
 
-    The loss needs no metric: it is always reported.
+    The loss needs no metric: it is always reported. The engine adds the variables of a metric up
+    over replicas and batches: one of your own keeps sums and counts, not means or maxima.
     """
     return {"accuracy": keras.metrics.SparseCategoricalAccuracy()}

@@ -14,7 +14,8 @@ from .data import CLASSES, IGNORED
 def create_metrics(task: TaskConfig) -> dict[str, keras.metrics.Metric]:
     """Keras metrics by name; they must accept `sample_weight`, which is 0 for padding.
 
-    The loss needs no metric: it is always reported.
+    The loss needs no metric: it is always reported. The engine adds the variables of a metric up
+    over replicas and batches: one of your own keeps sums and counts, not means or maxima.
     """
     mean_iou = keras.metrics.MeanIoU(
         CLASSES,
