@@ -213,6 +213,13 @@ def _explained(step: Step, run: Run, counts: Any) -> Iterator[None]:
         if sentence := _unknown_name(run, error):
             raise UsageError(sentence) from error
         raise
+    except tf.errors.OperatorNotAllowedInGraphError as error:  # a TypeError, too
+        where = f" at {place}" if (place := place_of(error)) else ""
+        raise UsageError(
+            f"{step.__name__} uses the value of a tensor in Python{where}, "
+            "as `if` and `for` do: AutoGraph isn't used for a step, nor for functions in it that "
+            "are decorated with tf.function; use tf.where, tf.cond, tf.while_loop or tf.map_fn."
+        ) from error
     except (TypeError, ValueError) as error:
         if not (isinstance(counts, dict) and A_DICT.search(str(error))):
             raise
@@ -220,13 +227,6 @@ def _explained(step: Step, run: Run, counts: Any) -> Iterator[None]:
             f"{place_of(error)}: a dict can't be a number: count in task/losses.py returns one, so "
             "divide each part of the loss by replica.global_count of its name, "
             f"{' or '.join(map(repr, counts))}, and add replica.regularization once."
-        ) from error
-    except tf.errors.OperatorNotAllowedInGraphError as error:
-        where = f" at {place}" if (place := place_of(error)) else ""
-        raise UsageError(
-            f"{step.__name__} uses the value of a tensor in Python{where}, "
-            "as `if` and `for` do: AutoGraph isn't used for a step, nor for functions in it that "
-            "are decorated with tf.function; use tf.where, tf.cond, tf.while_loop or tf.map_fn."
         ) from error
     except AttributeError as error:
         if not any(name in str(error) for name in ("'handle'", "'_unique_id'")):
