@@ -3392,6 +3392,31 @@ def of_normal(form: Callable[[tf.Tensor, tf.Tensor], tf.Tensor]) -> Toy:
     return regression(lambda: dense(2), losses=lambda: {"main": likelihood}, metrics=dict)
 
 
+def of_mixture(normalize: Callable[[tf.Tensor], tf.Tensor]) -> Toy:
+    """A regression by a mixture of three normal distributions of deviation 1."""
+
+    def likelihood(y: tf.Tensor, p: tf.Tensor) -> tf.Tensor:
+        squares = tf.square(y[:, tf.newaxis] - p[:, 3:])
+        return -tf.reduce_logsumexp(normalize(p[:, :3]) - 0.5 * squares, axis=1)
+
+    return regression(lambda: dense(6), losses=lambda: {"main": likelihood}, metrics=dict)
+
+
+def overlap_alone(with_sum: bool) -> Toy:
+    """Masks of four pixels whose loss is a share of the labels, or of labels and predictions."""
+
+    def loss(y: tf.Tensor, p: tf.Tensor) -> tf.Tensor:
+        both, right = tf.reduce_sum(y * p, axis=1), tf.reduce_sum(y, axis=1)
+        whole = right + tf.reduce_sum(p, axis=1) - both if with_sum else right
+        return 1 - (both + 1e-3) / (whole + 1e-3)
+
+    numbers = np.random.default_rng(0).normal(size=(ROWS, FEATURES)).astype("float32")
+    return sound(
+        model=model(last=lambda: dense(4, activation="sigmoid")), others={}, metrics=dict,
+        data=(numbers, (numbers[:, :4] > 0).astype("float32")), losses=lambda: {"main": loss},
+    )  # fmt: skip
+
+
 def reshaped(before: tuple[int, ...], after: tuple[int, ...]) -> Toy:
     """A model that gives features another shape."""
     sizes = int(np.prod(before)), before, after
@@ -8296,6 +8321,17 @@ MODES = [
         "dropout is 0.3, and layers drop 70% of their inputs",
         flags={"task": WithTwoRates()},
     ),
+    Fault(
+        "best outputs", lambda: of_normal(lambda error, s: error**2 * tf.exp(-s)),
+        "with one output for all examples the loss is as small",
+    ),
+    Fault(
+        "best outputs",
+        lambda: regression(losses=lambda: {"main": lambda y, p: tf.nn.relu(y - p[:, 0])}),
+        "errors of one sign",
+    ),
+    Fault("best outputs", lambda: overlap_alone(with_sum=False), "a part of the formula is missing"),
+    Fault("best outputs", lambda: of_mixture(tf.identity), "falls without end", "look"),
     Fault(
         "likelihood", lambda: of_normal(lambda error, s: s + 0.5 * error**2 * tf.exp(-s)),
         "the loss main is smallest where the predicted standard deviation is 0.707 times the error",

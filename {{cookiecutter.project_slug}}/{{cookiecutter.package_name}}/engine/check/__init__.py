@@ -16,9 +16,9 @@ from ..causes import cause_of
 # The order of these imports is that of the relations in a report, in which a person would look:
 # an early fault may explain later ones.
 from . import (  # noqa: F401  # isort: skip
-    data, axes, adapting, leaks, overlaps, scales, repeating, losses, balance, codes, training,
-    adversaries, layers, slips, learning, predictions, metrics, sequences, evaluation, modes,
-    reading, resuming,
+    data, axes, adapting, leaks, overlaps, scales, repeating, losses, balance, minima, codes,
+    training, adversaries, layers, slips, learning, predictions, metrics, sequences, evaluation,
+    modes, reading, resuming,
 )  # fmt: skip
 from .explain import explain
 from .findings import NOT_LOOKED_AT, RELATIONS, Finding, Relation, look, ok, wrong

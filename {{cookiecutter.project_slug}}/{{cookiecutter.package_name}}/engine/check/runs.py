@@ -337,6 +337,21 @@ class Runs:
         """The first step, and the last one if losses may have other parts there."""
         return (0, self.num_steps - 1) if self.traced.losses_know_step else (0,)
 
+    def given(
+        self, batch: Any, at: int = 0, seed: int = 1, twice: str = ""
+    ) -> tuple[Any, Replica]:
+        """What a step gets of a batch on one replica, see `compute`: its rows, and the replica."""
+        local = tf.nest.map_structure(lambda t: t[0], batch)
+        counts = denominators(self.run.functions.count(local))
+        replica = Replica(
+            global_count=counts | {twice: 2 * counts[twice]} if twice else counts,
+            index=tf.constant(0),
+            num_replicas=1,
+            step=tf.constant(at, tf.int64),
+            seed=tf.constant([0, seed]),
+        )
+        return local, replica
+
     def compute(
         self,
         step: Step,
@@ -352,15 +367,7 @@ class Runs:
 
         With the metrics of the batch if they are requested; with twice the count of a name.
         """
-        local = tf.nest.map_structure(lambda t: t[0], batch)
-        counts = denominators(run.functions.count(local))
-        replica = Replica(
-            global_count=counts | {twice: 2 * counts[twice]} if twice else counts,
-            index=tf.constant(0),
-            num_replicas=1,
-            step=tf.constant(at, tf.int64),
-            seed=tf.constant([0, seed]),
-        )
+        local, replica = self.given(batch, at, seed, twice)
         _ = self.base  # its graph reports a step that fails
         for metric in run.metrics.values() if metrics else ():
             metric.reset_state()

@@ -1,0 +1,215 @@
+"""Relation of the outputs at which the loss is smallest."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import keras
+import numpy as np
+import tensorflow as tf
+
+from ..inner_functions import inlined
+from .findings import Finding, look, ok, relation, wrong
+from .laboratory import Laboratory
+from .numbers import named_leaves, relative_difference
+from .probe import replaced
+from .runs import secs_of_work
+
+Loss = Callable[[tf.Tensor], tf.Tensor]  # of one output of the model
+
+DESCENT, RATE = 300, 0.2  # steps and learning rate of Adam, which falls to 0
+LONGEST = 3.0  # seconds of work for one output
+SAME = 1e-4  # of the fall of a loss
+VARY = 0.01  # of the numbers of labels
+SEVERAL = 0.3  # of the rows
+
+
+@relation("best outputs", after="the same step again")
+def best_outputs(lab: Laboratory) -> Finding:
+    """The loss is smallest where outputs differ with the labels, and it has a smallest value."""
+    steps = dict.fromkeys(lab.run.functions.train_steps)
+    if len(steps) != 1 or len(lab.run.trained_models) != 1 or lab.rows < 4:
+        return ok("not looked at: there are several models or train steps, or too few rows")
+    (model,) = lab.run.trained_models.values()
+    calls = lab.training_calls(lab.batch, [model])
+    if len(calls) != 1:
+        return ok("not looked at: the train step calls the model several times")
+    compared = False
+    for name, made in named_leaves((calls[0].made,)):
+        output = name.replace("inputs", "output")
+        fall = _fall(lab, model, calls[0].made, made) if _is_of_rows(lab, made) else None
+        if fall is None:
+            continue
+        compared = True
+        if fall.needs_no_labels:
+            return wrong(
+                f"with one {output} for all examples the loss is as small as with the best for "
+                f"each: {fall.least:.3g}, from {fall.start:.3g}",
+                "a part of the formula is missing, such as the logarithm of a variance, the "
+                "examples of one class, or errors of one sign",
+                "compare it with its source, term by term",
+            )
+        if fall.is_endless:
+            return look(
+                f"with one {output} for all examples the loss falls without end",
+                "probabilities or densities that aren't normalized",
+                "normalize them, for example by tf.nn.log_softmax",
+            )
+    nothing = "not looked at: no output has a row for each example, or it would take too long"
+    return ok("" if compared else nothing)
+
+
+class _Fall(NamedTuple):
+    """How far the loss falls by changes of one output alone."""
+
+    start: float
+    shared: float  # with the best row for all examples
+    least: float  # with the best one for each
+    is_endless: bool
+
+    @property
+    def needs_no_labels(self) -> bool:
+        """Whether rows of their own hardly lower it further."""
+        fall = self.start - self.shared
+        return fall > 0.01 * abs(self.start) and self.shared - self.least < SAME * fall
+
+
+def _is_of_rows(lab: Laboratory, made: Any) -> bool:
+    """Whether an output has a row for each example, whose labels differ."""
+    if not tf.is_tensor(made) or not made.dtype.is_floating or made.shape[:1] != [lab.rows]:
+        return False
+    differ = [np.ravel(np.any(y != y[:1], axis=0)) for y in _targets(lab)]
+    return bool(differ) and float(np.mean(np.concatenate(differ))) > VARY
+
+
+def _targets(lab: Laboratory) -> list[np.ndarray]:
+    """The labels of the first batch that are numbers, and the inputs if there are no labels."""
+    inputs, *labels, _ = lab.batch
+    targets = (np.asarray(t[0]) for t in tf.nest.flatten(labels or inputs))
+    return [y for y in targets if y.dtype.kind in "fiub" and y.size]
+
+
+def _fall(lab: Laboratory, model: keras.Model, outputs: Any, made: tf.Tensor) -> _Fall | None:
+    """How far the loss falls; None if that can't be told."""
+    loss, spent = _loss_of(lab, model, outputs, made), secs_of_work()
+    with tf.GradientTape() as tape:
+        tape.watch(made)
+        total = loss(made)
+    slopes = np.asarray(tape.gradient(total, made, unconnected_gradients="zero"))
+    # As many rows must agree on what is best: few have a slope where a mask chooses positions.
+    pulled = (slopes.reshape(lab.rows, -1) != 0).sum(axis=0)
+    others = float(loss(tf.roll(made, 1, axis=0)))
+    if not pulled.any() or np.median(pulled[pulled > 0]) < max(3, SEVERAL * lab.rows):
+        return None
+    if np.isclose(others, float(total), rtol=1e-5):
+        return None  # as a penalty for the size of an output
+    for free, inverse in _domains(lab, made.numpy()):
+        start = inverse.mean(axis=0, keepdims=True)
+
+        def of_free(x: tf.Tensor, free: Any = free) -> tf.Tensor:
+            return loss(free(tf.broadcast_to(x, made.shape)))
+
+        scale = _scale(lab, made)
+        best, first_least = _descend(of_free, start, RATE * scale, spent)
+        # Both go on from there; where all rows are equal, a slope may vanish by symmetry.
+        noise = 1e-3 * scale * np.random.default_rng(0).standard_normal(made.shape)
+        shared, least_shared = _descend(of_free, best, RATE * scale, spent)
+        _, least = _descend(of_free, (best + noise).astype(start.dtype), RATE * scale, spent)
+        first = float(of_free(tf.constant(start)))
+        if np.isfinite([first, first_least, least_shared, least]).all():
+            is_endless = _is_endless(lab, of_free, start, shared, first - least_shared)
+            return _Fall(first, least_shared, min(least, least_shared), is_endless)
+    return None
+
+
+def _loss_of(lab: Laboratory, model: keras.Model, outputs: Any, made: tf.Tensor) -> Loss:
+    """The loss of the first batch as a function of one output of the model."""
+    run = lab.run
+    (step,) = dict.fromkeys(run.functions.train_steps)
+    local, replica = lab.given(lab.batch)
+
+    def loss(output: tf.Tensor) -> tf.Tensor:
+        leaves = [output if leaf is made else leaf for leaf in tf.nest.flatten(outputs)]
+        given = tf.nest.pack_sequence_as(outputs, leaves)
+        call = replaced([(model, "call")], lambda *_: lambda *arguments, **keywords: given)
+        read = [(v, tf.convert_to_tensor(v.value)) for v in run.trainable_variables]
+        with call, inlined(), keras.StatelessScope(read, collect_losses=True):
+            losses = step(run, local, replica)
+        return tf.add_n([losses[name] for name in run.optimizers if name in losses])
+
+    return loss
+
+
+def _domains(lab: Laboratory, made: np.ndarray) -> list[tuple[Loss, np.ndarray]]:
+    """What makes outputs of free numbers, and these numbers: within the range of an activation."""
+    are_shares = made.min() >= 0 and made.max() <= 1
+    sums = made.sum(axis=-1) if made.ndim > 1 and made.shape[-1] > 1 else np.zeros(1)
+    if are_shares and np.allclose(sums, 1, atol=1e-3):
+        return [(tf.nn.softmax, np.log(np.maximum(made, 1e-6)))]
+    if are_shares and all(np.nanmin(y) >= 0 and np.nanmax(y) <= 1 for y in _targets(lab)):
+        inside = np.clip(made, 1e-3, 1 - 1e-3)
+        return [(tf.sigmoid, np.log(inside / (1 - inside)))]
+    domains: list[tuple[Loss, np.ndarray]] = [(tf.identity, made)]
+    return [*domains, (tf.exp, np.log(made))] if made.min() > 0 else domains
+
+
+def _scale(lab: Laboratory, made: tf.Tensor) -> float:
+    """The size of numbers to predict, at least 1."""
+    number = made.shape.num_elements()
+    sizes = [float(np.nanmean(np.abs(y))) for y in _targets(lab)
+             if y.dtype.kind == "f" or (y.dtype.kind in "iu" and y.size == number)]  # fmt: skip
+    return max([1.0, *sizes])
+
+
+def _is_endless(
+    lab: Laboratory, loss: Loss, start: np.ndarray, shared: np.ndarray, fall: float
+) -> bool:
+    """Whether the loss falls on as fast far beyond the best shared row, without a reason.
+
+    A density may grow without end where all labels are the same. A loss that is linear in all
+    outputs, such as that of a critic or of a policy, has no smallest value.
+    """
+    labels = [np.asarray(t[0]) for t in tf.nest.flatten(lab.batch[1:-1])]
+    columns = [x for y in labels if y.dtype.kind in "fiu" for x in y.reshape(len(y), -1).T]
+    if fall <= 0 or not columns or any(len(np.unique(each)) < 4 for each in columns):
+        return False
+    slopes = []
+    for at in (start, shared):
+        numbers = tf.constant(at)
+        with tf.GradientTape() as tape:
+            tape.watch(numbers)
+            total = loss(numbers)
+        slopes.append(tape.gradient(total, numbers))
+    near, far, further = (float(loss(tf.constant(start + by * (shared - start))))
+                          for by in (1, 10, 100))  # fmt: skip
+    falls_on = near - far > 5 * fall and far - further > 50 * fall
+    return bool(np.isfinite(further)) and falls_on and relative_difference(*slopes) > 1e-3
+
+
+def _descend(
+    loss: Loss, start: np.ndarray, rate: float, spent: Callable[[], float]
+) -> tuple[np.ndarray, float]:
+    """The best numbers that Adam finds, and their loss; NaN if they become infinite."""
+    zeros = np.zeros_like(start)
+
+    @tf.function(autograph=False)
+    def step(t: Any, x: Any, mean: Any, square: Any) -> tuple[Any, ...]:
+        with tf.GradientTape() as tape:
+            tape.watch(x)
+            total = loss(x)
+        slope = tape.gradient(total, x)
+        mean, square = 0.9 * mean + 0.1 * slope, 0.999 * square + 0.001 * slope**2
+        by = 0.5 * rate * (1 + tf.cos(np.pi * t / DESCENT)) / (1 - 0.9 ** (t + 1))
+        size = tf.sqrt(square / (1 - 0.999 ** (t + 1))) + 1e-12
+        return total, x - by * mean / size, mean, square
+
+    best, least, state = start, np.inf, (tf.constant(start), zeros, zeros)
+    for i in range(DESCENT):
+        before = state[0]
+        total, *state = step(tf.constant(i, start.dtype), *state)
+        if not np.isfinite(float(total)) or spent() > LONGEST:
+            return best, np.nan
+        if float(total) < least:
+            best, least = before.numpy(), float(total)
+    return best, least
