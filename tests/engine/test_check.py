@@ -326,6 +326,19 @@ def by_value(shape: Any, dtype: Any = None) -> Any:
     return tf.reshape(tf.linspace(-1.0, 1.0, int(np.prod(shape))), shape)
 
 
+def each_by_itself(run: Run, batch: Any, replica: Replica) -> dict[str, tf.Tensor]:
+    """A step that computes the loss of each example in a loop."""
+    inputs, labels, weights = batch
+
+    def of_one(example: Any) -> tf.Tensor:
+        one, label = example
+        logits = run.model(one[tf.newaxis], training=True)
+        return run.losses["main"](label[tf.newaxis], logits)[0]
+
+    per_example = tf.map_fn(of_one, (inputs, labels), fn_output_signature=inputs.dtype)
+    return {"main": compute_loss(per_example, weights, run.model, replica)}
+
+
 @dataclass(frozen=True, kw_only=True)
 class Falling(TaskConfig):
     """The flags of a task whose learning rate falls after a share of the run."""
@@ -507,6 +520,10 @@ SOUND: dict[str, tuple[Callable[[], Toy], dict[str, Any]]] = {
             ),
             Perplexity,
         ),
+        {},
+    ),
+    "a loss of each example in a loop": (
+        lambda: sound(train_steps=(each_by_itself,), metrics=dict),
         {},
     ),
     "callbacks that take more time each time": (

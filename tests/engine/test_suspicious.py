@@ -2662,6 +2662,43 @@ def with_latents(part: int, named: bool = True) -> Toy:
     )  # fmt: skip
 
 
+class OfSparse(metrics.Mean):
+    """Takes sparse predictions, as a distance of texts does."""
+
+    def update_state(self, predictions: tf.SparseTensor, weights: Any = None) -> None:
+        super().update_state(tf.reduce_mean(tf.sparse.to_dense(predictions), axis=1), weights)
+
+
+def sparse_predictions() -> Toy:
+    def update(metric: Any, labels: Any, predictions: Any, weights: Any) -> None:
+        metric.update_state(tf.sparse.from_dense(predictions), weights)
+
+    return sound(
+        metrics=lambda: {"size": OfSparse()}, train_steps=(step(update=update),),
+        validation_step=step(update=update, training=False),
+    )  # fmt: skip
+
+
+def answers_of_a_module() -> Toy:
+    """What a frozen model makes of predictions is to be of a class that is a constant."""
+
+    def create() -> dict[str, keras.Model]:
+        judge = keras.Sequential([keras.Input((CLASSES,)), dense(CLASSES)])
+        judge.trainable = False
+        return {"main": model(dense)(), "judge": judge}
+
+    def own(run: Run, batch: Any, replica: Replica) -> dict[str, tf.Tensor]:
+        inputs, labels, weights = batch
+        logits = run.models["main"](inputs, training=True)
+        with tf.init_scope():  # as outside of all functions
+            answers = tf.zeros(labels.shape, "int64")
+        per_example = run.losses["main"](labels, logits)
+        per_example += run.losses["main"](answers, run.models["judge"](logits))
+        return {"main": compute_loss(per_example, weights, run.models["main"], replica)}
+
+    return with_step(own, model=create, metrics=dict)
+
+
 SUSPICIOUS: list[tuple[str, Callable[[], Toy]]] = [
     ("loss falls on one batch", mostly_zero),
     ("loss falls on one batch", compared_with_a_queue),
@@ -3297,6 +3334,8 @@ def of_codes(*, of_edges: bool) -> Toy:
 
 AS_IT_SHOULD_BE: list[tuple[str, Callable[[], Toy]]] = [
     ("weights in evaluation", sound),
+    ("a train step runs", sparse_predictions),
+    ("a train step runs", answers_of_a_module),
     ("weights in evaluation", evaluated_by_average),
     ("weights in evaluation", validated_gan),
     ("weights in evaluation", lambda: validated_by_copy(of_average=True)),

@@ -33,6 +33,7 @@ from .graph import (
 )
 from .numbers import TOLERANCE, Numbers, different, relative_difference
 
+IN_PARTS = tf.SparseTensor | tf.RaggedTensor  # which are no tensors, and not nested either
 MOST_LATER = 4  # calls of a loss after its first one that are recorded
 
 
@@ -89,7 +90,7 @@ class Look(NamedTuple):
 
 
 class _Recorded:
-    """A loss whose calls are recorded: the first one, and some later ones in the same graph."""
+    """A loss whose calls are recorded: the first one, and some later ones."""
 
     def __init__(self, name: str, loss: Any, probe: Probe) -> None:
         self._name, self._loss, self._probe = name, loss, probe
@@ -98,15 +99,15 @@ class _Recorded:
         result = self._loss(*args, **kwargs)
         given = (*args, *kwargs.values())
         call = *(*given, None, None)[:2], result
+        if self._probe.is_inside(call):
+            return result
         first = self._probe._calls.get(self._name)
         # Before may come one for a part, as in MAML.
         if first is None or (not self._is_of_rows(first) and self._is_of_rows(call)):
             first = self._probe._calls[self._name] = call
             self._probe._given[self._name] = given
-        later = self._probe._later[self._name]
-        # Values inside a loop can't be returned from the graph around it.
-        graphs = {id(getattr(t, "graph", None)) for t in (*call[1:], first[-1])}
-        if first is not call and len(later) < MOST_LATER and len(graphs) == 1:
+        later, are_tensors = self._probe._later[self._name], map(tf.is_symbolic_tensor, call[1:])
+        if first is not call and len(later) < MOST_LATER and all(are_tensors):
             later.append(call)
         return result
 
@@ -140,6 +141,7 @@ class Probe:
         self._given: dict[str, tuple[Any, ...]] = {}  # all arguments of these calls
         self._updates: dict[str, tuple[Any, ...]] = {}
         self._outputs: list[tf.Tensor] = []
+        self._place: Any = None  # the graph of the step, not those of its loops and branches
         self._later: dict[str, list[tuple[Any, ...]]] = {name: [] for name in run.losses}
         losses: dict[str, Callable[..., Any]] = {
             name: _Recorded(name, loss, self) for name, loss in run.losses.items()
@@ -164,8 +166,13 @@ class Probe:
 
         return recorded
 
+    def is_inside(self, made: Any) -> bool:
+        """Whether a loop or a branch has computed something, which the step can't return."""
+        tensors = filter(tf.is_symbolic_tensor, tf.nest.flatten(made, expand_composites=True))
+        return any(tensor.graph is not self._place for tensor in tensors)
+
     def _step(self, batch: Any, progress: Progress) -> Any:
-        run = self.steps.run
+        run, self._place = self.steps.run, tf.compat.v1.get_default_graph()
         with (
             metrics_recorded(run, self._updates),
             self._outputs_recorded(run),
@@ -177,7 +184,7 @@ class Probe:
                 self.steps.reduce(i, local, progress) for i in range(len(run.functions.train_steps))
             ]
         self._forget_what_is_not_compared()
-        self.ops = operations = tf.compat.v1.get_default_graph().get_operations()
+        self.ops = operations = self._place.get_operations()
         losses = [loss for of_step in reduced for loss in of_step.losses.values()]
         self.ops_of_losses = set(upstream(losses))
         draws = frozenset(op.name for op in operations if op.type.startswith("StatelessRandom"))
@@ -236,7 +243,7 @@ class Probe:
         found = []
         later = [(name, call) for name, calls in self._later.items() for call in calls]
         for name, (*pair, _) in [*self._calls.items(), *later]:
-            if not all(map(tf.is_tensor, pair)):
+            if not all(map(tf.is_symbolic_tensor, pair)):
                 continue
             of_labels, of_predictions = ({*upstream([each])} for each in pair)
             if trained & of_predictions and (trained | fixed) & of_labels:
@@ -256,7 +263,7 @@ class Probe:
         return [
             name
             for name, (_, _, result) in self._calls.items()
-            if stops and tf.is_tensor(result) and result.op.name in added
+            if stops and tf.is_symbolic_tensor(result) and result.op.name in added
             and trained & upstream([result]).keys()
             and not trained & upstream([result], stops).keys()
         ]  # fmt: skip
@@ -283,7 +290,8 @@ class Probe:
         def recorded(_: Any, plain: Callable[..., Any]) -> Callable[..., Any]:
             def call(*args: Any, **kwargs: Any) -> Any:
                 made = plain(*args, **kwargs)
-                if not (others or self._outputs) and tf.is_tensor(made):
+                is_first = tf.is_tensor(made) and not (others or self._outputs)
+                if is_first and not self.is_inside(made):
                     self._outputs.append(made)
                 return made
 
@@ -319,7 +327,8 @@ def metrics_recorded(
 
         def call(*args: Any, **kwargs: Any) -> Any:
             values = [*args, *kwargs.values()]
-            if name not in updates and not any(map(tf.nest.is_nested, values)):
+            has_parts = any(tf.nest.is_nested(v) or isinstance(v, IN_PARTS) for v in values)
+            if name not in updates and not has_parts:
                 updates[name] = tuple(
                     None if v is None else tf.convert_to_tensor(v) for v in values
                 )
