@@ -3831,6 +3831,12 @@ def divided_by_labels(labels: tf.Tensor, predictions: tf.Tensor) -> tf.Tensor:
     return made / tf.reduce_mean(1 + 0.002 * tf.cast(labels, made.dtype))
 
 
+def of_split_outputs(y: tf.Tensor, p: tf.Tensor) -> tf.Tensor:
+    """The likelihood of a mean and a variance, which are (rows, 1), for labels (rows,)."""
+    mean, log_variance = tf.split(p, 2, axis=-1)
+    return tf.reduce_mean(log_variance + tf.square(y - mean) * tf.exp(-log_variance), axis=1)
+
+
 def write_results(event: Event) -> None:
     """On all workers into one file."""
     (event.directory / "results.txt").write_text(str(event.history))
@@ -4606,6 +4612,11 @@ LOSS = [
             losses=lambda: {"main": lambda y, p: tf.reduce_mean(tf.square(p - y), axis=1)}
         ),
         r"24 x 24 numbers from shapes \(24, 1\) and \(24,\)",
+    ),
+    Fault(
+        "shapes",
+        lambda: regression(lambda: dense(2), losses=lambda: {"main": of_split_outputs}),
+        r"24 x 24 numbers from shapes \(24,\) and \(24, 1\)",
     ),
     Fault(
         "rows of weight zero",

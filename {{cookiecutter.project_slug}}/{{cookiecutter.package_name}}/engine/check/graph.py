@@ -609,5 +609,5 @@ def _source(tensor: tf.Tensor) -> tf.Operation:
         if op.type == "ConcatV2":
             sources = [_source(joined) for joined in op.inputs[:-1]]
             return sources[0] if len({source.type for source in sources}) == 1 else op
-        op = op.inputs[0].op
+        op = op.inputs[op.type == "Split"].op  # whose first input is the axis
     return op
