@@ -8292,6 +8292,21 @@ MODES = [
     ),
     Fault("axes of layers", lambda: reshaped((3, 4, 5), (20, 3)), r"\(3, 4, 5\) to \(20, 3\)"),
     Fault("axes of layers", lambda: reshaped((2, 8), (8, 2)), r"\(2, 8\) to \(8, 2\)", LOOK),
+    Fault(  # heads without a transpose
+        "axes of layers", lambda: reshaped((10, 32), (4, 10, 8)),
+        r"reshapes axes of sizes \(10, 32\) to \(4, 10, 8\): .* aren't exchanged but mixed up",
+    ),
+    Fault(
+        "axes of layers", lambda: reshaped((4, 10, 8), (10, 32)), r"\(4, 10, 8\) to \(10, 32\)"
+    ),
+    Fault(
+        "axes of layers", lambda: reshaped((10, 96), (3, 4, 10, 8)),
+        r"\(10, 96\) to \(3, 4, 10, 8\)",
+    ),
+    Fault(
+        "axes of layers", lambda: reshaped((16, 32), (4, 16, 8)), r"\(16, 32\) to \(4, 16, 8\)",
+        LOOK,
+    ),
     Fault(
         "moving averages", lambda: averaged_with_normalization("trainable"),
         "'average' is an average of 'student', whose moving averages change, but those of",

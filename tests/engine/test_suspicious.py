@@ -3418,6 +3418,10 @@ AS_IT_SHOULD_BE: list[tuple[str, Callable[[], Toy]]] = [
     ("best outputs", lambda: overlap_alone(with_sum=True)),
     ("best outputs", lambda: regression(losses=lambda: {"main": lambda y, p: -y * p[:, 0]})),
     ("best outputs", lambda: nothing_to_see()),
+    ("axes of layers", lambda: reshaped((8, 8, 48), (192, 16))),
+    ("axes of layers", lambda: reshaped((4, 4, 8), (32, 4))),  # boxes at each place of a grid
+    ("axes of layers", lambda: reshaped((10, 32), (10, 4, 8))),
+    ("axes of layers", lambda: reshaped((12, 32), (3, 4, 32))),
     ("likelihood", lambda: of_normal(lambda error, s: s + 0.5 * (error * tf.exp(-s)) ** 2)),
     ("likelihood", lambda: of_normal(lambda error, s: 0.5 * (s + error**2 * tf.exp(-s)))),
     ("likelihood", lambda: of_normal(lambda error, s: 0.5 * (error**2 * tf.exp(s) - s))),

@@ -27,6 +27,7 @@ SOFTMAX_LOSSES = {"SparseSoftmaxCrossEntropyWithLogits", "SoftmaxCrossEntropyWit
 PROBABILITIES = {*SOFTMAX_LOSSES, "Sigmoid", "Softmax", "LogSoftmax", "Softplus"}
 HARD = 0.9  # of the largest probability in a row, on average, where labels are classes
 MOST_BLOCKS = 4  # of candidates of a contrastive loss
+MOST_AXES = 5  # whose orders are tried
 MOST_SCALED = 1_000_000  # numbers of a tensor that is looked at
 MASKED = -1e4  # or less, such as -1e9, in place of masked logits
 CLIPS = {"Maximum", "Minimum", "ClipByValue"}
@@ -311,13 +312,29 @@ def exchanged_by_reshape(
         ends = sorted({*itertools.accumulate(given, mul), *itertools.accumulate(made, mul)})
         common = {tuple(sorted(sizes)) for sizes in _joined(given)}
         common &= {tuple(sorted(sizes)) for sizes in _joined(made)}
-        if all(len(sizes) < 2 or 1 in np.diff(sizes) for sizes in common):
+        is_split = _split_and_exchanged(given, made)
+        if not is_split and all(len(sizes) < 2 or 1 in np.diff(sizes) for sizes in common):
             continue
         if any(b % a for a, b in itertools.pairwise(ends)):
             return given, made, True
-        if sorted(given) == sorted(made) and given < made:
+        if is_split or (sorted(given) == sorted(made) and given < made):
             found = given, made, False
     return found
+
+
+def _split_and_exchanged(given: tuple[int, ...], made: tuple[int, ...]) -> bool:
+    """Whether an axis is split, or two are joined, and axes are exchanged at once.
+
+    As the heads of attention without a transpose: (10, 32) to (4, 10, 8), and back.
+    """
+    shorter, longer = sorted((given, made), key=len)
+    if not 1 < len(shorter) < len(longer) <= MOST_AXES or 1 in np.diff(sorted(shorter)):
+        return False
+    # Such as the boxes at each place of a grid, which become a list: (4, 4, 8) to (32, 4).
+    if made is shorter and given[-1] % made[-1] == 0:
+        return False
+    orders = itertools.permutations(longer)
+    return shorter not in _joined(longer) and any(shorter in _joined(each) for each in orders)
 
 
 def _joined(sizes: tuple[int, ...]) -> Iterator[tuple[int, ...]]:
