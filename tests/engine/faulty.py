@@ -5400,6 +5400,13 @@ PREDICTIONS = [
         lambda: next_words(lambda x: layers.Conv1D(3, 3, padding="causal")(x), shift=0),
         "100% of the labels that count are the input at the same position: targets, or",
     ),
+    Fault(
+        "later positions",
+        lambda: replace(
+            next_words(lambda x: MeanOfPositions()(x), shift=0), train_steps=(shifted_again,)
+        ),
+        "compares predictions with the next inputs, and they change with later inputs: look-ahead",
+    ),
     Fault(  # as an autoencoder may have it
         "later positions", lambda: next_words(lambda x: MeanOfPositions()(x), shift=0),
         "100% of the labels that count are the input at the same position: targets, or", LOOK,

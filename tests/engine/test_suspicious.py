@@ -2699,6 +2699,57 @@ def answers_of_a_module() -> Toy:
     return with_step(own, model=create, metrics=dict)
 
 
+def both_directions() -> Toy:
+    """The next word, of the words before it, and the one before, of those after it."""
+    toy = next_words(causal)
+    words, following = toy.data
+
+    def create() -> keras.Model:
+        words = keras.Input((FEATURES,), dtype="int32")
+        codes = layers.Embedding(7, 3)(words)
+        back = keras.ops.flip(causal(keras.ops.flip(codes, axis=1)), axis=1)
+        return keras.Model(words, {"next": dense(7)(causal(codes)), "last": dense(7)(back)})
+
+    def own(run: Run, batch: Any, replica: Replica) -> dict[str, tf.Tensor]:
+        words, labels, weights = batch
+        made = run.model(words, training=True)
+        per_word = sum(run.losses["main"](labels[name], made[name]) for name in ("next", "last"))
+        loss = compute_loss(tf.reduce_mean(per_word, axis=1), weights, run.model, replica)
+        return {"main": loss}
+
+    labels = {"next": following, "last": np.roll(words, 1, axis=1)}
+    return replace(toy, model=create, data=(words, labels), train_steps=(own,), metrics=dict)
+
+
+def only_the_last_word() -> Toy:
+    """All next words are labels, and a model that sees all words predicts the last one."""
+
+    def create() -> keras.Model:
+        words = keras.Input((FEATURES,), dtype="int32")
+        codes = layers.GlobalAveragePooling1D()(layers.Embedding(7, 3)(words))
+        return keras.Model(words, dense(7)(codes))
+
+    def own(run: Run, batch: Any, replica: Replica) -> dict[str, tf.Tensor]:
+        words, labels, weights = batch
+        per_example = run.losses["main"](labels[:, -1], run.model(words, training=True))
+        return {"main": compute_loss(per_example, weights, run.model, replica)}
+
+    return replace(next_words(causal), model=create, train_steps=(own,))
+
+
+def margins_of_words() -> Toy:
+    """In training, the logit of the right class of each word is to be larger by a margin."""
+
+    def own(run: Run, batch: Any, replica: Replica) -> dict[str, tf.Tensor]:
+        words, labels, weights = batch
+        logits = run.model(words, training=True)
+        logits -= 0.3 * tf.one_hot(labels, CLASSES, dtype=logits.dtype)
+        per_example = tf.reduce_mean(run.losses["main"](labels, logits), axis=1)
+        return {"main": compute_loss(per_example, weights, run.model, replica)}
+
+    return replace(tokens(), train_steps=(own,))
+
+
 SUSPICIOUS: list[tuple[str, Callable[[], Toy]]] = [
     ("loss falls on one batch", mostly_zero),
     ("loss falls on one batch", compared_with_a_queue),
@@ -2802,6 +2853,7 @@ SUSPICIOUS: list[tuple[str, Callable[[], Toy]]] = [
     ("evaluation on two replicas", lambda: contrasted(in_training=False)),
     ("splits alike", measured_in_a_trial),
     ("later positions", lambda: two_words_ahead(own=True)),
+    ("later positions", both_directions),
     ("padding", padding_is_a_symbol),
     ("noise averages out", masked_positions),
     ("metrics follow the loss", lambda: scored(tf.sigmoid)),
@@ -3464,6 +3516,8 @@ AS_IT_SHOULD_BE: list[tuple[str, Callable[[], Toy]]] = [
         ),
     ),
     ("later positions", lambda: translated(1, corrected=0.9)),
+    ("later positions", only_the_last_word),
+    ("later positions", margins_of_words),
     ("loss falls on fresh batches", lambda: heads_validated(np.copy, "class")),
     ("loss falls on fresh batches", regression),
     ("loss falls on fresh batches", lambda: tags_validated(np.copy)),

@@ -19,6 +19,10 @@ from .probe import replaced
 
 MOST_PLACES, MOST_CHANNELS = 64, 8  # of a series that are looked at
 COPIED = 0.8  # of the labels that count
+LOOK_AHEAD = (  # the cause, and how to mend it
+    "look-ahead: attention without a causal mask, or an operation over positions",
+    "use_causal_mask=True, padding='causal', and no operation over the axis of positions",
+)
 MANY_INNER = 0.03  # of the rows
 
 
@@ -36,6 +40,12 @@ def later_positions(lab: Laboratory) -> Finding:
     if (share := _share_copied(lab)) > COPIED:
         # Nobody needs a copy of what is known, and nothing is corrupted that could be restored.
         is_decoder = share == 1 and x is not None and len(lab.run.trained_models) == 1
+        if is_decoder and _shifted_by_step(lab, y) and _sees_half(lab, first=False):
+            return wrong(
+                "the step compares predictions with the next inputs, and they change with later "
+                "inputs",
+                *LOOK_AHEAD,
+            )
         is_causal = is_decoder and _sees_half(lab, first=True) and not _sees_half(lab, first=False)
         is_sure = is_causal and _copies(lab, y)
         if is_causal and not is_sure:
@@ -69,13 +79,24 @@ def later_positions(lab: Laboratory) -> Finding:
             "off-by-one: predictions are compared with a later element than the next",
             "shift in the data or in the step, not in both",
         )
-    if _sees_half(lab, first=False):
-        return wrong(
+    if any(see := _outputs_see_half(lab, first=False)):
+        # One of several may be for the element before, as of models in both directions.
+        return (wrong if all(see) else look)(
             "labels are the inputs shifted by one, and predictions change with later inputs",
-            "look-ahead: attention without a causal mask, or an operation over positions",
-            "use_causal_mask=True, padding='causal', and no operation over the axis of positions",
+            *LOOK_AHEAD,
         )
     return ok()
+
+
+def _shifted_by_step(lab: Laboratory, y: np.ndarray) -> bool:
+    """Whether a loss compares predictions for all but the last position with the next labels."""
+    last = y.shape[1] - 1
+    return len(lab.base.outputs) == 1 and any(
+        np.array_equal(labels, y[:, 1:])
+        and np.array_equal(predictions, lab.base.outputs[0][:, :last])
+        for labels, predictions, _ in lab.base.calls.values()
+        if labels is not None and predictions is not None
+    )
 
 
 def _sees_its_label(lab: Laboratory) -> str:
@@ -101,7 +122,12 @@ def _sees_its_label(lab: Laboratory) -> str:
         rows, places = np.nonzero(given != other_given)
         moved = np.abs(predicted - other_predicted)[rows].max(axis=2) > 1e-6
         if len(np.unique(places)) == 1 and moved[:, places[0]].all():
-            return "too" if moved[:, : places[0]].any() else "alone"
+            place = places[0]
+            if moved[:, :place].any():
+                return "too"
+            # A margin of the right label moves nothing later, unlike what a decoder has read.
+            is_last = place == moved.shape[1] - 1
+            return "alone" if is_last or moved[:, place + 1 :].any() else ""
     return ""
 
 
@@ -342,36 +368,41 @@ def _copies(lab: Laboratory, y: np.ndarray) -> bool:
     def change(t: tf.Tensor) -> tf.Tensor:
         return tf.where(tf.range(t.shape[2]) == at, tf.roll(t, 1, axis=1), t)
 
-    a, b = _before_and_after(lab, change)
-    return relative_difference(a[:, at], b[:, at]) > TOLERANCE / 10
+    pairs = _before_and_after(lab, change)
+    return any(relative_difference(a[:, at], b[:, at]) > TOLERANCE / 10 for a, b in pairs)
 
 
-def _before_and_after(lab: Laboratory, change: Callable[[tf.Tensor], tf.Tensor]) -> list[Any]:
+def _before_and_after(
+    lab: Laboratory, change: Callable[[tf.Tensor], tf.Tensor]
+) -> list[tuple[np.ndarray, np.ndarray]]:
     """The model's predictions for the first batch, as it is and with changed tokens.
 
-    Of several outputs those for each position, (rows, positions, numbers).
+    Of several outputs those for each position, (rows, positions, ...).
     """
-    shape, found = (lab.rows, _tokens(lab)[0].shape[1]), []
+    shape, found = (lab.rows, _tokens(lab)[0].shape[1]), list[list[np.ndarray]]()
     for x in (lab.batch[0], _with_other_tokens(lab, change)):
         taken = tf.nest.map_structure(lambda t: t[0], taken_by(lab.run.model, x))
         made = lab.run.model(taken, training=False)
         outputs = [np.asarray(output) for output in tf.nest.flatten(made)]
-        if len(outputs) > 1:
-            each = [o.reshape(*shape, -1) for o in outputs if o.shape[:2] == shape]
-            outputs = [np.concatenate(each, axis=-1)]
-        found += outputs
-    return found
+        found.append([o for o in outputs if len(outputs) == 1 or o.shape[:2] == shape])
+    before, after = found
+    return list(zip(before, after, strict=True))
 
 
 def _sees_half(lab: Laboratory, *, first: bool) -> bool:
     """Whether predictions for one half of a sequence depend on its `first` half, or its last."""
+    return any(_outputs_see_half(lab, first=first))
+
+
+def _outputs_see_half(lab: Laboratory, *, first: bool) -> list[bool]:
+    """The same for each output of the model."""
     weights = np.asarray(tf.nest.flatten(lab.batch[-1])[0][0])
     shape = lab.rows, _tokens(lab)[0].shape[1]
     # Positions without a weight may see it, such as the prompts of a prefix language model.
     counts = weights != 0 if weights.shape == shape else np.ones(shape, bool)
     places = np.flatnonzero(counts.any(axis=0))
     if len(places) < 2:
-        return False
+        return []
     half = places[len(places) // 2]  # of those that count
 
     def moved(t: tf.Tensor) -> tf.Tensor:
@@ -379,11 +410,14 @@ def _sees_half(lab: Laboratory, *, first: bool) -> bool:
         parts[not first] = tf.roll(parts[not first], 1, axis=1)
         return tf.concat(parts, axis=2)
 
-    a, b = _before_and_after(lab, moved)
-    judged = np.s_[:, half:] if first else np.s_[:, :half]
-    known = counts[judged] if a.shape[:2] == shape else np.s_[:]
-    # Before training, the effect may be small; rounding is the same in both.
-    return relative_difference(a[judged][known], b[judged][known]) > TOLERANCE / 10
+    judged, seen = np.s_[:, half:] if first else np.s_[:, :half], list[bool]()
+    for a, b in _before_and_after(lab, moved):
+        is_for_each = a.ndim > 1 and abs(a.shape[1] - shape[1]) < 2  # position
+        known = counts[judged] if a.shape[:2] == shape else np.s_[:]
+        # Before training, the effect may be small; rounding is the same in both.
+        apart = relative_difference(a[judged][known], b[judged][known]) if is_for_each else 0.0
+        seen.append(apart > TOLERANCE / 10)
+    return seen
 
 
 def _labels_shifted_again(lab: Laboratory, y: np.ndarray) -> int:
