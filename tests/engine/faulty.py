@@ -4247,6 +4247,16 @@ DATA = [
         "freeze_at_last of faulty.py, line .*, compares a number of epochs with 0.8",
     ),
     Fault(
+        "fractions of the run",
+        lambda: sound(callbacks=lambda: [every_epochs(1, frozen_after(LAST_PART))]),
+        "freeze_then of faulty.py, line .*, compares a number of epochs with 0.8",
+    ),
+    Fault(
+        "fractions of the run",
+        lambda: sound(callbacks=lambda: [every_epochs(1, FreezesAfter(LAST_PART))]),
+        "__call__ of faulty.py, line .*, compares a number of epochs with 0.8",
+    ),
+    Fault(
         "inputs without the answer", lambda: forecast_from(0, missing=20),
         "the first number of labels is the last of inputs in every example",
     ),
@@ -6261,6 +6271,28 @@ def freeze_at_last(event: Event) -> None:
     """Freeze the model in the last part of the run, and in truth from the first epoch on."""
     if event.epoch >= LAST_PART:
         event.run.model.trainable = False
+
+
+def frozen_after(at: float) -> Callable[[Event], None]:
+    """Freeze the model from some epoch on."""
+
+    def freeze_then(event: Event) -> None:
+        if event.epoch >= at:
+            event.run.model.trainable = False
+
+    return freeze_then
+
+
+class FreezesAfter:
+    """The same, with a state."""
+
+    def __init__(self, at: float) -> None:
+        self._at, self.done = at, False
+
+    def __call__(self, event: Event) -> None:
+        """After an epoch."""
+        if event.epoch >= self._at and not self.done:
+            event.run.model.trainable, self.done = False, True
 
 
 def fading_in(

@@ -2463,6 +2463,15 @@ def named_in_a_loop() -> list[Callback]:
     return [at_step(n, lambda event: seen.append(event.step)) for n in (1, 3)]
 
 
+def limited_in_a_loop() -> list[Callback]:
+    """Functions share a variable that each round of a loop sets to the same."""
+    made = []
+    for number in (1, 3):
+        limit = LAST_PART
+        made.append(at_step(number, lambda event: event.losses["main"] < limit))  # noqa: B023
+    return made
+
+
 def shares_of_three() -> keras.Model:
     """Positive numbers, of which a loss takes the shares of their sum."""
     x = keras.Input((FEATURES,))
@@ -2759,6 +2768,7 @@ SUSPICIOUS: list[tuple[str, Callable[[], Toy]]] = [
     ("every weight moves", lambda: sound(optimizer=lambda: chosen_by("kernel", "rest"))),
     ("loop variables", lambda: sound(callbacks=lambda: thawed_in_a_loop(own=True))),
     ("loop variables", lambda: sound(callbacks=named_in_a_loop)),
+    ("loop variables", lambda: sound(callbacks=limited_in_a_loop)),
     ("readers", lambda: of_tables(read_rows())),
     ("labels", lambda: marked_binary(left_out=True)),
     ("random numbers differ", lambda: sound(process_gradients=pushed(lambda g, noise: g * noise))),

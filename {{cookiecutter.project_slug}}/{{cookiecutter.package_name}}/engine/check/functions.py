@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import ast
 import dis
+import functools
 import types
 from collections import deque
+from pathlib import Path
 from typing import Any
 
 ASSIGN = ("assign", "assign_add", "assign_sub")  # methods of a variable
@@ -36,3 +39,21 @@ def _names_in(code: types.CodeType) -> set[str]:
     """What code names, also inside of its generators, comprehensions and inner functions."""
     inner = (each for each in code.co_consts if isinstance(each, types.CodeType))
     return {*code.co_names}.union(*map(_names_in, inner))
+
+
+def tree_of(code: types.CodeType) -> ast.AST:
+    """The definition of a function; an empty module if its source can't be read."""
+    nodes = (node for node in ast.walk(parsed(code.co_filename))
+             if isinstance(node, ast.FunctionDef | ast.Lambda))  # fmt: skip
+    lines = ((min([node.lineno, *(d.lineno for d in getattr(node, "decorator_list", []))]), node)
+             for node in nodes)  # fmt: skip
+    return next((node for line, node in lines if line == code.co_firstlineno), ast.Module([], []))
+
+
+@functools.cache
+def parsed(file: str) -> ast.Module:
+    """A file of code; an empty module if it can't be read."""
+    try:
+        return ast.parse(Path(file).read_text(encoding="utf-8"))
+    except (OSError, SyntaxError, UnicodeDecodeError):  # such as code from exec
+        return ast.Module([], [])

@@ -8,12 +8,13 @@ import functools
 import itertools
 import sys
 import types
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 from .findings import Finding, look, ok, relation, wrong
-from .functions import NOT_SET
+from .functions import NOT_SET, parsed, tree_of
 from .laboratory import Laboratory
 
 MOST = 1_000  # elements of a list that are visited
@@ -23,13 +24,14 @@ AS_A_WHOLE = {"asdict", "vars", "fields", "__dict__", "getattr"}
 COUNTED = ("step", "epoch")  # attributes of an event or a replica
 WHOLE = ("int", "round", "math.floor")
 LOOPS = ast.For | ast.While | ast.ListComp | ast.SetComp | ast.DictComp | ast.GeneratorExp
+SAME = ast.Name | ast.Attribute | ast.Constant | ast.expr_context  # as in task.limit
 
 
 @relation("loop variables")
 def loop_variables(lab: Laboratory) -> Finding:
     """Functions that are created in a loop keep the values of that iteration."""
     made: dict[types.CodeType, list[types.FunctionType]] = {}
-    for function in _functions(lab):
+    for function, _ in _functions(lab):
         made.setdefault(function.__code__, []).append(function)
     for code, (first, *others) in made.items():
         changing = _set_in_loops(code) if others and code.co_freevars else set()
@@ -49,13 +51,13 @@ def loop_variables(lab: Laboratory) -> Finding:
 @relation("fractions of the run")
 def fractions_of_the_run(lab: Laboratory) -> Finding:
     """No number of steps or epochs is compared with a fraction of the run."""
-    for function in _functions(lab):
-        for node in ast.walk(_tree_of(function.__code__)):
+    for function, owner in _functions(lab):
+        for node in ast.walk(tree_of(function.__code__)):
             if not isinstance(node, ast.Compare):
                 continue
             sides = [node.left, *node.comparators]
             times = [name for x in sides if (name := _counted(function, x))]
-            values = [_value(lab, function, x) for x in sides]
+            values = [_value(lab, function, owner, x) for x in sides]
             fraction = next((x for x in values if isinstance(x, float) and 0 < x < 1), None)
             if times and fraction is not None:
                 return wrong(
@@ -99,7 +101,7 @@ def settings(lab: Laboratory) -> Finding:
 
 def _used_in(file: Path) -> Iterator[ast.AST]:
     """The nodes of a file; not those that define or validate settings."""
-    for node in _parsed(str(file)).body:
+    for node in parsed(str(file)).body:
         of_class = node.body if isinstance(node, ast.ClassDef) and file.stem == "config" else [node]
         for each in of_class:
             if getattr(each, "name", "") != "__post_init__":
@@ -126,32 +128,21 @@ def _counted(function: types.FunctionType, node: ast.expr) -> str:
     return ""
 
 
-def _tree_of(code: types.CodeType) -> ast.AST:
-    """The definition of a function; an empty module if its source can't be read."""
-    nodes = (node for node in ast.walk(_parsed(code.co_filename))
-             if isinstance(node, ast.FunctionDef | ast.Lambda))  # fmt: skip
-    lines = ((min([node.lineno, *(d.lineno for d in getattr(node, "decorator_list", []))]), node)
-             for node in nodes)  # fmt: skip
-    return next((node for line, node in lines if line == code.co_firstlineno), ast.Module([], []))
+def _value(lab: Laboratory, function: types.FunctionType, owner: Any, node: ast.expr) -> Any:
+    """What a constant, a variable around a function, an attribute of its owner or a setting is.
 
-
-@functools.cache
-def _parsed(file: str) -> ast.Module:
-    """A file of code; an empty module if it can't be read."""
-    try:
-        return ast.parse(Path(file).read_text(encoding="utf-8"))
-    except (OSError, SyntaxError, UnicodeDecodeError):  # such as code from exec
-        return ast.Module([], [])
-
-
-def _value(lab: Laboratory, function: types.FunctionType, node: ast.expr) -> Any:
-    """What a constant, a global variable or a setting of the task is; None for anything else."""
+    None for anything else.
+    """
     if isinstance(node, ast.Constant):
         return node.value
     if isinstance(node, ast.Name):
-        return function.__globals__.get(node.id)
+        cells = zip(function.__code__.co_freevars, function.__closure__ or (), strict=True)
+        held = {name: cell.cell_contents for name, cell in cells if cell != NOT_SET}
+        return held.get(node.id, function.__globals__.get(node.id))
     if isinstance(node, ast.Attribute) and _owner(node) == "task":
         return getattr(lab.task, node.attr, None)
+    if isinstance(node, ast.Attribute) and ast.unparse(node.value) == "self":
+        return getattr(owner, node.attr, None)
     return None
 
 
@@ -160,24 +151,26 @@ def _owner(node: ast.Attribute) -> str:
     return ast.unparse(node.value).split(".")[-1].lstrip("_")
 
 
-def _functions(lab: Laboratory) -> Iterator[types.FunctionType]:
-    """The functions of the project that a run and its callbacks hold."""
+def _functions(lab: Laboratory) -> Iterator[tuple[types.FunctionType, Any]]:
+    """The functions of the project that a run and its callbacks hold, and what they belong to."""
     run = lab.run
     roots = [lab.create_callbacks(), run.losses, run.metrics, run.optimizers, run.layers,
              run.functions, lab.batches.augment]  # fmt: skip
-    seen, things = set[int](), [(root, 0) for root in roots]
-    for thing, depth in things:  # which grows
+    seen = set[int]()
+    things: list[tuple[Any, Any, int]] = [(root, None, 0) for root in roots]
+    for thing, owner, depth in things:  # which grows
         if id(thing) in seen or depth > DEEP or isinstance(thing, types.ModuleType | type):
             continue
         seen.add(id(thing))
         held: list[Any] = []
         if isinstance(thing, types.FunctionType):
-            if thing.__module__.startswith(LIBRARIES):
+            if (thing.__module__ or "").startswith(LIBRARIES):
                 continue
             held = [cell.cell_contents for cell in thing.__closure__ or () if cell != NOT_SET]
-            yield thing
+            yield thing, owner
         elif isinstance(thing, types.MethodType):
-            held = [thing.__func__, thing.__self__]
+            things.append((thing.__func__, thing.__self__, depth + 1))
+            held = [thing.__self__]
         elif isinstance(thing, functools.partial):
             held = [thing.func, *thing.args, *thing.keywords.values()]
         elif isinstance(thing, list | tuple | set | frozenset):
@@ -186,16 +179,28 @@ def _functions(lab: Laboratory) -> Iterator[types.FunctionType]:
             held = [*thing.values()]
         elif not type(thing).__module__.startswith(("tensorflow", "numpy")):
             held = [*getattr(thing, "__dict__", {}).values()]
-        things += [(each, depth + 1) for each in held[:MOST]]
+            call = vars(type(thing)).get("__call__")  # as of a callback that has a state
+            held += [types.MethodType(call, thing)] if isinstance(call, types.FunctionType) else []
+        things += [(each, None, depth + 1) for each in held[:MOST]]
 
 
 def _set_in_loops(code: types.CodeType) -> set[str]:
-    """The names that a loop or a comprehension around a function sets."""
-    return {
-        name.id
-        for loop in ast.walk(_parsed(code.co_filename))
+    """The names that a loop or a comprehension around a function sets, not always to the same."""
+    nodes = {
+        node
+        for loop in ast.walk(parsed(code.co_filename))
         if isinstance(loop, LOOPS)
         and loop.lineno <= code.co_firstlineno <= (loop.end_lineno or loop.lineno)
-        for name in ast.walk(loop)
-        if isinstance(name, ast.Name) and isinstance(name.ctx, ast.Store)
+        for node in ast.walk(loop)
     }
+    names = (node for node in nodes if isinstance(node, ast.Name))
+    times = Counter(name.id for name in names if isinstance(name.ctx, ast.Store))
+    same = {
+        ast.unparse(node.targets[0])
+        for node in nodes
+        if isinstance(node, ast.Assign) and all(
+            isinstance(part, SAME) and getattr(part, "id", "") not in times
+            for part in ast.walk(node.value)
+        )
+    }  # fmt: skip
+    return {name for name, number in times.items() if number > 1 or name not in same}
