@@ -8430,6 +8430,11 @@ MODES = [
     ),
     Fault(
         "table of predictions",
+        lambda: described(lambda model, x, y: {"confidence": np.min(y, axis=1)}),
+        "describe gives numbers from .* as 'confidence': these are logits",
+    ),
+    Fault(
+        "table of predictions",
         lambda: described(lambda model, x, y: {"class": np.argmin(y, axis=1)}),
         "describe gives the class with the smallest output as 'class'; use np.argmax",
     ),

@@ -2759,6 +2759,22 @@ def margins_of_words() -> Toy:
     return replace(tokens(), train_steps=(own,))
 
 
+def lengths_of(words: list[str]) -> list[int]:
+    """A number for each word, and 0 behind."""
+    return [*(1 + len(word) % 4 for word in words), *[0] * FEATURES][:FEATURES]
+
+
+def words_and_name(row: list[str]) -> tuple[list[int], str]:
+    """What the data gives of a row: the words of a text, and a label in any case."""
+    name, text = row
+    return lengths_of(text.split()), name.strip().lower()
+
+
+def read_with_case(file: Path, model: keras.Model) -> np.ndarray:
+    """The words of a text, as the data has them."""
+    return np.array([lengths_of(file.read_text().split())])
+
+
 SUSPICIOUS: list[tuple[str, Callable[[], Toy]]] = [
     ("loss falls on one batch", mostly_zero),
     ("loss falls on one batch", compared_with_a_queue),
@@ -3508,6 +3524,10 @@ AS_IT_SHOULD_BE: list[tuple[str, Callable[[], Toy]]] = [
     ("quantiles", lambda: judged_at(1)),
     ("quantiles", lambda: judged_at(2, "upper_error")),
     ("quantiles", lambda: judged_at(2, "mae_80")),
+    (
+        "table of predictions",
+        lambda: described(lambda model, x, y: {"confidence": -np.ptp(y, axis=1)}),
+    ),
     ("table of predictions", of_distances),
     ("table of predictions", lambda: in_units(undone=True)),
     ("table of predictions", lambda: in_units(undone=True, missing=8)),
@@ -3606,7 +3626,7 @@ AS_IT_SHOULD_BE: list[tuple[str, Callable[[], Toy]]] = [
     ("count", lambda: counted_for("some", "some")),  # boxes that are found
     *(
         ("readers", lambda read=read: replace(read_texts(end=True), readers={".txt": read}))
-        for read in (read_as_the_data, read_letters)
+        for read in (read_as_the_data, read_letters, read_with_case)
     ),
     ("adversaries", lambda: labeled_gan("wanted")),
     ("marks", days_of_short_series),

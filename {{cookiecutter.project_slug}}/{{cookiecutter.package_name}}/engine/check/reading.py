@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import ast
 import contextlib
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from functools import partial
 from itertools import product
 from pathlib import Path
@@ -18,7 +19,7 @@ import tensorflow as tf
 from ..model_inputs import taken_by
 from ..predict import Describe, Reader
 from .findings import Finding, look, ok, relation, wrong
-from .functions import named_in
+from .functions import named_in, tree_of
 from .laboratory import Laboratory
 from .numbers import numbers_of
 from .probe import words_of
@@ -109,7 +110,8 @@ def table_of_predictions(lab: Laboratory) -> Finding:
                 "compute it of each example by itself, along the last axis",
             )
     for name, column in columns.items():
-        if finding := _no_probability(name, column) or _least_class(lab, name, column, outputs):
+        found = _no_probability(name, column, outputs)
+        if finding := found or _least_class(lab, name, column, outputs):
             return finding
     return _on_scale_of_loss(lab, describe) or _logarithm(lab, describe) or ok()
 
@@ -129,13 +131,16 @@ def _alike(a: np.ndarray, b: np.ndarray) -> bool:
     return bool(np.mean(same) > MOST_ALIKE)
 
 
-def _no_probability(name: str, column: np.ndarray) -> Finding | None:
+def _no_probability(name: str, column: np.ndarray, outputs: Any) -> Finding | None:
     """Whether a column whose name says that it holds probabilities holds logits."""
     if column.dtype.kind != "f" or not (words := words_of(name)) & CHANCES or words & OF_CHANCES:
         return None
     least, most = float(np.nanmin(column)), float(np.nanmax(column))
     if least > -1e-3 and most < 100 + 1e-3:  # percents
         return None
+    given = np.concatenate([np.ravel(output) for output in tf.nest.flatten(outputs)])
+    if words & CHANCES == {"confidence"} and not np.isin(column, given).all():
+        return None  # such as an entropy, or the inverse of a variance
     return wrong(
         f"describe gives numbers from {least:.3g} to {most:.3g} as {name!r}",
         "these are logits",
@@ -229,14 +234,14 @@ def _keeps_case(read: Reader) -> Finding | None:
     for used in map(read.__globals__.get, sorted(names)):
         if not isinstance(used, FunctionType) or CASES & (names | named_in(used)[0]):
             continue
-        beside = {
-            f.__name__: named_in(f)[0] for f in used.__globals__.values()
+        callers = [
+            f for f in used.__globals__.values()
             if isinstance(f, FunctionType) and f.__module__ == used.__module__
             and f not in (read, used)
-        }  # fmt: skip
-        others = {name: named for name, named in beside.items() if used.__name__ in named}
-        if others and all(CASES & named for named in others.values()):
-            shortest = min(others, key=lambda name: len(others[name]))
+            and used.__name__ in named_in(f)[0] and _given_to(used.__name__, f)
+        ]  # fmt: skip
+        if callers and all(_changes_case(f, used.__name__) for f in callers):
+            shortest = min(callers, key=lambda f: len(named_in(f)[0])).__name__
             return wrong(
                 f"{read.__name__} gives {used.__name__} texts as they are, and {shortest} changes "
                 "their case before",
@@ -245,6 +250,52 @@ def _keeps_case(read: Reader) -> Finding | None:
                 f"call {shortest} in both",
             )
     return None
+
+
+def _changes_case(function: FunctionType, used: str) -> bool:
+    """Whether a function changes the case of what it gives to another one, not of a label."""
+    nodes = [node for part in _given_to(used, function) for node in ast.walk(part)]
+    called = (function.__globals__.get(getattr(node, "id", "")) for node in nodes)
+    return any(getattr(node, "attr", "") in CASES for node in nodes) or any(
+        isinstance(f, FunctionType) and CASES & named_in(f)[0] for f in called
+    )
+
+
+def _given_to(used: str, function: FunctionType) -> list[ast.AST]:
+    """What a function gives to another one, and what that is made of, as far as names tell."""
+    nodes, found = [*ast.walk(tree_of(function.__code__))], list[ast.AST]()
+    for call in (node for node in nodes if isinstance(node, ast.Call)):
+        if _last_name(call.func) == used:
+            found += call.args
+        elif used in map(_last_name, call.args):  # as of a map
+            found += [call.func, *call.args]
+    bound = [each for node in nodes for each in _bound_by(node)]
+    for part in found:  # which grows
+        names = {*map(_last_name, ast.walk(part))} - {""}
+        found += [value for target, value in bound
+                  if _last_name(target) in names and value not in found]  # fmt: skip
+    return found
+
+
+def _bound_by(node: ast.AST) -> Iterable[tuple[ast.AST, ast.AST]]:
+    """The names that an assignment or a loop sets, each with what it is made of."""
+    if isinstance(node, ast.For | ast.comprehension):
+        target, values = node.target, [node.iter]
+        if isinstance(node.iter, ast.Call) and isinstance(node.iter.func, ast.Name):
+            values = node.iter.args  # as of zip and enumerate
+    elif isinstance(node, ast.Assign):
+        target, values = node.targets[0], getattr(node.value, "elts", [node.value])
+    else:
+        return ()
+    targets = getattr(target, "elts", [target])
+    if len(targets) == len(values):
+        return zip(targets, values, strict=True)
+    return product(targets, values)
+
+
+def _last_name(node: ast.AST) -> str:
+    """The name of a variable, or of an attribute; "" of anything else."""
+    return str(getattr(node, "attr", getattr(node, "id", "")))
 
 
 def _read_otherwise(lab: Laboratory, read: Reader, file: Path) -> tuple[str | None, bool]:
