@@ -4623,6 +4623,24 @@ LOSS = [
         ),
         r"24 x 24 numbers from shapes \(24, 1\) and \(24,\)",
     ),
+    *(
+        Fault(
+            "shapes", lambda loss=loss: regression(losses=lambda: {"main": loss}),
+            "24 x 24 numbers from shapes .* broadcast by accident",
+        ) for loss in (
+            lambda y, p: tf.reduce_mean(tf.where(y > 0, p, 0.5 * p) ** 2, axis=1),
+            lambda y, p: -tf.reduce_mean(tf.math.multiply_no_nan(p, y), axis=1),
+        )
+    ),
+    Fault(
+        "shapes",
+        lambda: sound(
+            metrics=lambda: {"accuracy": metrics.Mean()},
+            train_steps=(step(update=lambda m, y, p, w: m.update_state(tf.reduce_mean(
+                tf.cast(tf.argmax(p, axis=1) == y[:, tf.newaxis], w.dtype), axis=1), w)),),
+        ),
+        r"makes 24 x 24 numbers from shapes \(24,\) and \(24, 1\)",
+    ),
     Fault(
         "shapes",
         lambda: regression(lambda: dense(2), losses=lambda: {"main": of_split_outputs}),

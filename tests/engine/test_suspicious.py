@@ -2399,6 +2399,20 @@ class Masked(layers.Layer):
         return tf.where(there, x, 0) if training else x
 
 
+def as_many_frequencies() -> Toy:
+    """A number becomes waves of as many frequencies as a batch has rows."""
+
+    def own(run: Run, batch: Any, replica: Replica) -> dict[str, tf.Tensor]:
+        inputs, labels, weights = batch
+        frequencies = tf.exp(-tf.range(BATCH, dtype=inputs.dtype) / BATCH)
+        waves = tf.sin(inputs[:, :1] * frequencies)
+        moved = inputs + 0.1 * tf.reduce_mean(waves, axis=1, keepdims=True)
+        per_example = run.losses["main"](labels, run.model(moved, training=True))
+        return {"main": compute_loss(per_example, weights, run.model, replica)}
+
+    return with_step(own, metrics=dict)
+
+
 def masked_positions() -> Toy:
     """The features of some words are hidden, as in wav2vec 2.0."""
     words = [lambda: layers.Reshape((FEATURES, 1)), lambda: dense(4, activation="relu")]
@@ -3030,6 +3044,7 @@ SUSPICIOUS: list[tuple[str, Callable[[], Toy]]] = [
         ),
     ),
     ("shapes", centers),
+    ("shapes", as_many_frequencies),
     ("logits", of_evidence),
     ("predictions differ", shared_scale),
     ("metrics", turned_metric),

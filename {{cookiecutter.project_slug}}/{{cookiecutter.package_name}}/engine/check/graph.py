@@ -17,7 +17,9 @@ STATEFUL = {"RandomUniform", "RandomStandardNormal", "TruncatedNormal", "RandomU
             "ParameterizedTruncatedNormal"}  # fmt: skip
 MAKES_SEEDS = {"StatelessRandomGetKeyCounter", "StatelessRandomGetAlg",
                "StatelessRandomUniformFullInt", "StatelessRandomUniformFullIntV2"}  # fmt: skip
-ARITHMETIC = {"Sub", "SquaredDifference", "Mul", "Add", "AddV2", "RealDiv", "Maximum", "Minimum"}
+ARITHMETIC = {"Sub", "SquaredDifference", "Mul", "Add", "AddV2", "RealDiv", "Maximum", "Minimum",
+              "MulNoNan", "DivNoNan", "Pow", "Xlogy", "Xdivy", "Equal", "NotEqual",
+              "SelectV2"}  # fmt: skip
 RESHAPES = {"Reshape", "Identity", "Cast", "Squeeze", "ExpandDims"}
 PASSED_THROUGH = RESHAPES | {"StopGradient", "BroadcastTo", "IdentityN", "StridedSlice", "Split",
                              "GatherV2", "ConcatV2"}  # fmt: skip
@@ -278,16 +280,29 @@ def accidental_broadcasts(
 ) -> list[tuple[str, tuple[int, ...], tuple[int, ...]]]:
     """Arithmetic of (rows,) with (rows, 1), which gives (rows, rows): name, and both shapes.
 
-    If both are the same tensor, all pairs are intended.
+    If both are the same tensor, all pairs are intended. What doesn't depend on the batch may have
+    as many numbers as it has rows.
     """
     found = []
     for op in _forward(ops, ARITHMETIC) if rows > 1 else ():
-        shapes = [tuple(t.shape.as_list()) if t.shape.rank is not None else () for t in op.inputs]
-        sources = {_source(t) for t in op.inputs}
-        are_data = not {source.type for source in sources} & {"ReadVariableOp", "Const", "Range"}
-        if sorted(shapes, key=len) == [(rows,), (rows, 1)] and len(sources) > 1 and are_data:
-            found.append((op.name, *shapes))
+        for pair in itertools.combinations(op.inputs, 2):
+            shapes = [tuple(t.shape.as_list()) if t.shape.rank is not None else () for t in pair]
+            if sorted(shapes, key=len) != [(rows,), (rows, 1)]:
+                continue
+            sources = {_source(t) for t in pair}
+            are_data = not {s.type for s in sources} & {"ReadVariableOp", "Const", "Range"}
+            if len(sources) > 1 and are_data and all(map(_is_of_batch, pair)):
+                found.append((op.name, *shapes))
     return found
+
+
+def _is_of_batch(tensor: tf.Tensor) -> bool:
+    """Whether a tensor depends on what the graph gets, and not only on variables and constants."""
+    of_variables = captured(tensor.graph).values()
+    return any(
+        op.type == "Placeholder" and name not in of_variables
+        for name, op in upstream([tensor]).items()
+    )
 
 
 def exchanged_by_reshape(
