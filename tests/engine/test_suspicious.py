@@ -2413,6 +2413,26 @@ def as_many_frequencies() -> Toy:
     return with_step(own, metrics=dict)
 
 
+def balanced_by_gradients() -> Toy:
+    """What a generator has of its critic counts as much as its error (VQGAN, Esser et al.)."""
+
+    def generating(run: Run, batch: Any, replica: Replica) -> dict[str, tf.Tensor]:
+        real, noise, weights = batch
+        last = run.models["generator"].trainable_variables[-2].value
+        with tf.GradientTape(persistent=True) as tape:
+            tape.watch(last)
+            made = run.models["generator"](noise, training=True)
+            judged = run.models["discriminator"](made, training=True)[:, 0]
+            of_rows = tf.reduce_mean(tf.square(made - real), axis=1), tf.nn.softplus(-judged)
+            count = tf.cast(replica.global_count, weights.dtype)
+            parts = [tf.reduce_sum(values * weights) / count for values in of_rows]
+        sizes = [tf.norm(tape.gradient(part, last)) for part in parts]
+        share = tf.stop_gradient(sizes[0] / (sizes[1] + 1e-4))
+        return {"generator": parts[0] + share * parts[1]}
+
+    return replace(GAN, train_steps=(GAN.train_steps[0], generating))
+
+
 def masked_positions() -> Toy:
     """The features of some words are hidden, as in wav2vec 2.0."""
     words = [lambda: layers.Reshape((FEATURES, 1)), lambda: dense(4, activation="relu")]
@@ -2804,6 +2824,7 @@ SUSPICIOUS: list[tuple[str, Callable[[], Toy]]] = [
     ("random numbers differ", lambda: sound(process_gradients=pushed(lambda g, noise: g * noise))),
     ("random numbers differ", coded),
     ("gradient penalty", lambda: with_gradient_penalty((1, 2, 3))),
+    ("gradient penalty", balanced_by_gradients),
     ("callbacks", lambda: sound(callbacks=lambda: [every_epochs(1, dropped)])),
     (
         "callbacks",

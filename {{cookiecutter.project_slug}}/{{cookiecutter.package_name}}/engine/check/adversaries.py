@@ -89,7 +89,10 @@ def train_steps_apart(lab: Laboratory) -> Finding:
 @relation("gradient penalty", after="the same step again")
 def gradient_penalty(lab: Laboratory) -> Finding:
     """The norm of a gradient in a loss is that of a whole example, and of one example."""
+    of_weights = {tuple(v.shape) for v in lab.run.trainable_variables}
     for name, axes, shape in norms_of_gradients(lab.traced.ops, lab.traced.ops_of_losses):
+        if tuple(shape) in of_weights:
+            continue  # by which a loss may be balanced with another
         if 0 not in axes and len(shape) < 4:
             continue  # at each point of a field, a norm may be intended
         return (wrong if len(lab.run.optimizers) > 1 else look)(
