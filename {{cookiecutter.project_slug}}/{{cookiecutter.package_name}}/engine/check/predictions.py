@@ -277,15 +277,17 @@ def predictions_differ(lab: Laboratory) -> Finding:
             continue
         # Numbers drawn for the rows, such as latents, are the same in all of them here.
         p = np.concatenate([np.asarray(p, "f8").reshape(lab.rows, -1) for p in seen])
+        labels, predictions, _ = lab.calls_of(lab.base)[name]
+        before = np.asarray(predictions, "f8").reshape(lab.rows, -1)
+        if np.isneginf(before).any():  # masked logits
+            p, before = (np.where(np.isneginf(x), 0.0, x) for x in (p, before))
         if not np.isfinite(p).all():
             return wrong(f"predictions for {name!r} aren't finite after some steps")
-        labels, predictions, _ = lab.calls_of(lab.base)[name]
         same = tf.nest.map_structure(np.array_equal, labels, calls[0][0])
         if labels is not None and not all(tf.nest.flatten(same)):
             continue  # here something other than the labels changes, so there may be another reason
         compared |= lab.rows > 1
         if lab.rows > 1 and _are_alike(p):
-            before = np.asarray(predictions, "f8").reshape(lab.rows, -1)
             # Noise that all rows share here, such as dropout, and a large rate may do this.
             return (look if lab.base.drawn and not _are_alike(before) else wrong)(
                 f"predictions for {name!r} are the same for every example",
