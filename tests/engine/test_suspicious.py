@@ -1128,10 +1128,10 @@ def of_spectra() -> Toy:
     )  # fmt: skip
 
 
-def of_rare_cases() -> Toy:
+def of_rare_cases(kind: str = "float32") -> Toy:
     """0 and 1, or -1 where nothing was measured, with weight 0; the first batches have no 1."""
     inputs, _ = examples(480)
-    labels = np.where(np.arange(480) % 5, 0.0, -1.0).astype("float32")
+    labels = np.where(np.arange(480) % 5, 0.0, -1.0).astype(kind)
     labels[7] = 1
     weights = (labels >= 0).astype("float32")
     return sound(
@@ -3694,6 +3694,7 @@ AS_IT_SHOULD_BE: list[tuple[str, Callable[[], Toy]]] = [
     ("outputs reach the targets", selecting),
     ("labels belong to inputs", nodes_again),
     ("logits", of_rare_cases),
+    ("logits", lambda: of_rare_cases("int64")),
     ("inputs without the answer", lambda: forecast_from(1)),
     ("inputs without the answer", lambda: forecast_from(0, backward=True)),
     ("metrics", mostly_positive),

@@ -160,7 +160,7 @@ def _no_probabilities(
     if "Binary" in type(loss).__name__ and labels is not None and np.size(labels):
         known = np.unique(np.asarray(labels, "f8"))
         outside = known[(known < 0) | (known > 1)]
-        given = [known, *arrays_of(lab.examples["train"], "labels").values()]
+        given = [known, *arrays_of(lab.examples["train"], "labels", "fiu").values()]
         # A batch may lack one of the classes.
         is_mark = len(outside) == 1 and any(
             np.isin((0, 1), whole).all() and np.isin(known, whole).all() for whole in given
