@@ -5259,6 +5259,14 @@ PREDICTIONS = [
         "logits",
         lambda: binary(
             model=model(last=lambda: dense(1, activation="sigmoid")),
+            losses=lambda: {"main": focal_of_logits},
+        ),
+        "applies a sigmoid to the outputs of a sigmoid or a softmax: numbers from 0 to 1 are",
+    ),
+    Fault(
+        "logits",
+        lambda: binary(
+            model=model(last=lambda: dense(1, activation="sigmoid")),
             losses=lambda: {"main": lambda y, p: (
                 tf.nn.sigmoid_cross_entropy_with_logits(y, p)[:, 0]
             )},
@@ -6749,6 +6757,13 @@ def with_several_labels(activation: str, any_is_right: bool = False) -> Toy:
         data=labeled(ROWS, 1),
         others={"validation": labeled(60, 2)},
     )
+
+
+def focal_of_logits(labels: tf.Tensor, logits: tf.Tensor) -> tf.Tensor:
+    """The focal loss of two classes, of labels and logits (rows, 1): (rows,)."""
+    p = tf.sigmoid(logits)
+    right = tf.where(labels == 1, p, 1 - p)
+    return tf.reduce_mean(-tf.square(1 - right) * tf.math.log(right), axis=1)
 
 
 def found_itself() -> Toy:

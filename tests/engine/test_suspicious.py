@@ -2412,6 +2412,14 @@ def masked_moves() -> Toy:
     return with_step(own, metrics=dict)
 
 
+def gated() -> keras.Model:
+    """Each input is multiplied by a share, twice, as in squeeze-and-excitation networks."""
+    x = inputs = keras.Input((FEATURES,))
+    for _ in range(2):
+        x = layers.Multiply()([x, dense(FEATURES, activation="sigmoid")(x)])
+    return keras.Model(inputs, dense(CLASSES)(x))
+
+
 def as_many_frequencies() -> Toy:
     """A number becomes waves of as many frequencies as a batch has rows."""
 
@@ -3080,6 +3088,7 @@ SUSPICIOUS: list[tuple[str, Callable[[], Toy]]] = [
     ("shapes", centers),
     ("shapes", as_many_frequencies),
     ("logits", of_evidence),
+    ("logits", lambda: sound(model=gated)),
     ("predictions differ", shared_scale),
     ("predictions differ", masked_moves),
     ("metrics", turned_metric),

@@ -31,6 +31,10 @@ SAME_VIEWS = "both views of an example are the same, so there is nothing to lear
 OWN_VIEWS = "make two views, each with its own augmentation or noise"
 ARE_LOGITS = "the model returns logits", "create it with from_logits=True"
 BOUNDS = {"sigmoid": (0, 1), "tanh": (-1, 1)}  # of an activation's values
+ACTIVATED_TWICE = (  # what is applied, its operations, and those that make probabilities before it
+    ("softmax", {"Softmax", "LogSoftmax"}, {"Softmax"}),
+    ("sigmoid", {"Sigmoid"}, {"Sigmoid", "Softmax"}),
+)
 
 
 @relation("logits")
@@ -95,12 +99,14 @@ def _shown_by_graph(lab: Laboratory) -> Finding | None:
             "the probabilities that the targets weigh don't compete with each other",
             f"compute the softmax along axis {over}",
         )
-    if name := applied_to_outputs(lab.traced.ops, {"Softmax", "LogSoftmax"}, {"Softmax"}):
-        return wrong(
-            f"{name} applies a softmax to the outputs of a softmax",
-            "numbers from 0 to 1 are taken for logits, so that no probability can come near 0 or 1",
-            "apply it once: to logits",
-        )
+    for kind, types, of in ACTIVATED_TWICE:
+        if name := applied_to_outputs(lab.traced.ops, types, of):
+            return wrong(
+                f"{name} applies a {kind} to the outputs of a {' or a '.join(sorted(of)).lower()}",
+                "numbers from 0 to 1 are taken for logits, so that no probability can come near 0 "
+                "or 1",
+                "apply it once: to logits",
+            )
     if name := applied_to_outputs(lab.traced.ops, {"Exp"}, {"Exp", "Softplus"}):
         return wrong(
             f"{name} applies an exponential to the output of an exponential or a softplus",
