@@ -2454,6 +2454,22 @@ def balanced_by_gradients() -> Toy:
     return replace(GAN, train_steps=(GAN.train_steps[0], generating))
 
 
+def mean_of_bins() -> Toy:
+    """A number is the mean of bins by a softmax (Rothe et al., 2015), and is learned slowly."""
+    bins = np.linspace(-12, 12, 101).astype("float32")
+
+    def create() -> keras.Model:
+        x = keras.Input((FEATURES,))
+        shares = keras.ops.softmax(dense(len(bins))(x))
+        return keras.Model(x, keras.ops.sum(shares * bins, axis=1, keepdims=True))
+
+    inputs, labels = regression().data
+    return regression(
+        model=create, data=(inputs + 50, labels), others={},
+        optimizer=lambda: keras.optimizers.SGD(1e-6),
+    )  # fmt: skip
+
+
 def masked_positions() -> Toy:
     """The features of some words are hidden, as in wav2vec 2.0."""
     words = [lambda: layers.Reshape((FEATURES, 1)), lambda: dense(4, activation="relu")]
@@ -3036,6 +3052,7 @@ SUSPICIOUS: list[tuple[str, Callable[[], Toy]]] = [
     ("scaled by training data", lambda: scaled_together(lambda x: x / x[:ROWS].std(axis=0))),
     ("predictions differ", masked_class),
     ("outputs reach the targets", marked_numbers),
+    ("outputs reach the targets", mean_of_bins),
     ("scale", noisy_training),
     ("later positions", prefixed),
     ("metrics", weighted_mean),

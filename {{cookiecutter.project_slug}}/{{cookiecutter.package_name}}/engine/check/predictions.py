@@ -416,10 +416,10 @@ def _never_sure(lab: Laboratory) -> tuple[float, float] | None:
 
 
 def _with_weights(
-    lab: Laboratory, size: float, seen_by: Callable[[Look], Any], step: int = 0
+    lab: Laboratory, size: float, seen_by: Callable[[Look], Any], step: int = 0, seed: int = 0
 ) -> tuple[float, float]:
     """The smallest and the largest number of what a step sees, with large weights of both signs."""
-    numbers, variables = np.random.default_rng(0), lab.run.trainable_variables
+    numbers, variables = np.random.default_rng(seed), lab.run.trainable_variables
     drawn, seen = [numbers.standard_normal(v.shape) for v in variables], []
     try:
         for of_last in (1, -1):
@@ -435,9 +435,14 @@ def _with_weights(
 
 
 def _bounds(lab: Laboratory, name: str) -> tuple[float, float]:
-    """The range of the predictions for a loss, however large weights are."""
-    ends, others = (np.asarray(_with_weights(lab, size, lambda seen: seen.calls[name][1]))
-                    for size in (1e3, 1e6))  # fmt: skip
+    """The range of the predictions for a loss, however large weights are.
+
+    Other weights are drawn for each size: a mean over bins, by a softmax, becomes one of the bins.
+    """
+    ends, others = (
+        np.asarray(_with_weights(lab, size, lambda seen: seen.calls[name][1], seed=seed))
+        for seed, size in enumerate((1e3, 1e6))
+    )
     low, high = np.where(np.isclose(ends, others, rtol=1e-3), ends, (-np.inf, np.inf)).tolist()
     return low, high
 
