@@ -384,13 +384,16 @@ def first_loss(lab: Laboratory) -> Finding:
         ((optimizer, value),) = lab.base.losses.items()
         compared = True
         guessing = float(np.log(classes))
-        times = (value - lab.regularization(optimizer)) / guessing
+        own = value - lab.regularization(optimizer)
+        times = own / guessing
         seen = f"{value:.4g}, where guessing among {classes} classes gives {guessing:.3g}"
         if not 0.05 < times < 20:
             # A pretrained model gives less, and cosines times a large number give more; the loss
             # of a map may be the sum over its pixels.
             of_parts = times / max(1, int(np.prod(np.shape(predictions)[1:-1])))
-            return (wrong if times > 100 and not 0.5 < of_parts < 20 else look)(
+            # More than the sum of the cross-entropies is that of another part of the loss.
+            is_sure = times > 100 and not 0.5 < of_parts < 20 and own <= 1.1 * np.sum(values)
+            return (wrong if is_sure else look)(
                 seen,
                 "it is a sum where a mean is needed, the logits are too large, or it has a factor",
                 "look at the denominator, and at the scale of inputs and of the last layer",
