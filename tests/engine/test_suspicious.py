@@ -3830,6 +3830,17 @@ def test_rounding_is_no_part_of_a_loss() -> None:
     assert finding.verdict == "ok", finding
 
 
+def test_a_regularization_that_is_lost_in_rounding_is_not_looked_at() -> None:
+    keras.config.set_floatx("float32")
+    keras.config.set_dtype_policy("float32")
+    hidden = partial(dense, kernel_regularizer=keras.regularizers.L2(1e-5))
+    toy = regression(model=model(hidden, last=lambda: dense(1)))
+    toy = replace(toy, data=changed(toy.data, 1, lambda y: 1000 * y + 10_000))
+    finding = RELATIONS["regularization"].observe(laboratory(toy))
+    assert finding.verdict == "ok", finding
+    assert not finding.was_looked_at
+
+
 def test_names_of_distances_say_which_way_is_better() -> None:
     lab = laboratory(sound(metrics=lambda: {"frechet": metrics.Mean()}))
     assert lab.larger_is_better("frechet") is False

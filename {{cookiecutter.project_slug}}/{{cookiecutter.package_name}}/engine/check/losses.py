@@ -480,7 +480,7 @@ def _best_probability(lab: Laboratory, name: str) -> float | None:
     return float(grid[least]) if is_low else None
 
 
-@relation("regularization", after="the same step again")
+@relation("regularization", after="the same step again", exact=True)
 def regularization(lab: Laboratory) -> Finding:
     """The regularization of the layers is in the loss exactly once."""
     total = lab.total_regularization
@@ -493,6 +493,8 @@ def regularization(lab: Laboratory) -> Finding:
             "the factor of a regularizer is too large: the weights are trained towards 0",
             "values around 1e-5 to 1e-3 are common",
         )
+    if total < 1e-6 * sum(abs(lab.base.losses[name]) for name in lab.run.optimizers):
+        return ok("not looked at: it is too small beside the loss to be seen in float32")
     if lab.traced.adds_losses or lab.counts_weights or lab.interacts:
         return ok("not looked at: the loss has other parts")
     two, three = lab.look_with_weights
