@@ -2399,6 +2399,19 @@ class Masked(layers.Layer):
         return tf.where(there, x, 0) if training else x
 
 
+def missing_labels_by_name() -> Toy:
+    """`missing_labels` with a count in a dict."""
+
+    def loss(losses: Any, weights: Any, of: keras.Model, replica: Replica) -> tf.Tensor:
+        own = replica._replace(global_count=replica.global_count["main"])
+        return compute_loss(losses, weights, of, own)
+
+    return replace(
+        missing_labels(), count=count_by_name, train_steps=(step(loss=loss),),
+        validation_step=step(loss=loss, training=False),
+    )  # fmt: skip
+
+
 def masked_moves() -> Toy:
     """Each example has a class that can't be: its logit is minus infinity."""
 
@@ -3215,6 +3228,7 @@ SUSPICIOUS: list[tuple[str, Callable[[], Toy]]] = [
     ("labels in evaluation", lambda: sound(others={"validation": in_order_of_classes()})),
     ("labels in evaluation", of_one_place),
     ("missing labels", known_in_evaluation_only),
+    ("missing labels", missing_labels_by_name),
     ("metrics", shares_beside_small_losses),
     ("marks", lambda: marked_labels(trained=False)),
     ("sizes", lambda: loaded_counts(early=True)),

@@ -337,9 +337,15 @@ def _divided_alike(lab: Laboratory, label: str, y: np.ndarray, missing: np.ndarr
         return None
 
     def without(rows: np.ndarray) -> Numbers:
+        def left_out(w: tf.Tensor) -> tf.Tensor:
+            weights = w.numpy()
+            weights[0, rows] *= weights[0, missing].any(axis=0)  # they may tell what is missing
+            return tf.constant(weights)
+
         fewer = y.copy()
         fewer[rows] = y[missing[0]]
-        return lab.look(with_array(lab.batch, label, tf.constant(fewer[np.newaxis]))).losses
+        *parts, weights = with_array(lab.batch, label, tf.constant(fewer[np.newaxis]))
+        return lab.look((*parts, tf.nest.map_structure(left_out, weights))).losses
 
     third = len(known) // 3
     parts = known[:third], known[third : 2 * third], known[: 2 * third]
