@@ -4734,6 +4734,10 @@ LOSS = [
         "the sum of each replica is cut off",
     ),
     Fault(
+        "count", lambda: of_class_0(lambda labels, weights: count_of(labels == 0)),
+        "count doesn't look at the weights: padding counts",
+    ),
+    Fault(
         "count",
         lambda: sound(
             count=lambda batch: tf.math.count_nonzero(
@@ -6764,6 +6768,30 @@ def focal_of_logits(labels: tf.Tensor, logits: tf.Tensor) -> tf.Tensor:
     p = tf.sigmoid(logits)
     right = tf.where(labels == 1, p, 1 - p)
     return tf.reduce_mean(-tf.square(1 - right) * tf.math.log(right), axis=1)
+
+
+def count_of(there: tf.Tensor) -> tf.Tensor:
+    """How many are true, an int32 scalar."""
+    return tf.math.count_nonzero(there, dtype=tf.int32)
+
+
+def of_class_0(counted: Callable[[tf.Tensor, tf.Tensor], tf.Tensor]) -> Toy:
+    """A loss with a term for one class, which has a count made of (labels, weights)."""
+
+    def one_step(run: Run, batch: Any, replica: Replica) -> dict[str, tf.Tensor]:
+        inputs, labels, weights = batch
+        losses = weights * run.losses["main"](labels, run.model(inputs, training=True))
+        of_zero = losses * tf.cast(labels == 0, losses.dtype)
+        main, zero = (
+            tf.reduce_sum(each) / tf.cast(replica.global_count[name], losses.dtype)
+            for name, each in (("main", losses), ("zero", of_zero))
+        )
+        return {"main": main + zero, "zero": zero}
+
+    return sound(
+        count=lambda batch: {"main": count_of(batch[-1]), "zero": counted(*batch[1:])},
+        train_steps=(one_step,), validation_step=one_step, terms=("zero",), metrics=dict,
+    )  # fmt: skip
 
 
 def found_itself() -> Toy:

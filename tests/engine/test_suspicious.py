@@ -62,6 +62,7 @@ from .faulty import (
     copied_every,
     corrected,
     count_all_words,
+    count_of,
     counted,
     counted_by_weight,
     counted_events,
@@ -133,6 +134,7 @@ from .faulty import (
     nodes_with_charges,
     noisy,
     noisy_twice,
+    of_class_0,
     of_distances,
     of_forms,
     of_levels,
@@ -2433,6 +2435,34 @@ def gated() -> keras.Model:
     return keras.Model(inputs, dense(CLASSES)(x))
 
 
+def of_two_samples() -> Toy:
+    """Two models, each with a sample of the examples of its own, and with a count of its own."""
+
+    def step_of(name: str) -> Callable[..., Any]:
+        def one_step(run: Run, batch: Any, replica: Replica) -> dict[str, tf.Tensor]:
+            inputs, labels, weights = batch
+            per_example = run.losses["main"](labels, run.models[name](inputs, training=True))
+            return {
+                name: tf.nn.compute_average_loss(
+                    per_example, sample_weight=weights[name],
+                    global_batch_size=replica.global_count[name],
+                )
+            }  # fmt: skip
+
+        return one_step
+
+    names, numbers = ("one", "other"), np.random.default_rng(0)
+    weights = {name: (numbers.random(ROWS) < 0.5).astype("float32") for name in names}
+    return sound(
+        model=lambda: {name: model()() for name in names}, metrics=dict, others={},
+        optimizer=lambda: {name: keras.optimizers.SGD(0.1) for name in names},
+        data=(*examples(), weights), train_steps=tuple(map(step_of, names)), validation_step=None,
+        count=lambda batch: {
+            name: tf.math.count_nonzero(w, dtype=tf.int32) for name, w in batch[-1].items()
+        },
+    )  # fmt: skip
+
+
 def as_many_frequencies() -> Toy:
     """A number becomes waves of as many frequencies as a batch has rows."""
 
@@ -3728,6 +3758,10 @@ AS_IT_SHOULD_BE: list[tuple[str, Callable[[], Toy]]] = [
     ("rows in two splits", coarse_windows),
     ("count", lambda: counted_for("all", "some")),
     ("count", lambda: counted_for("some", "some")),  # boxes that are found
+    ("count", of_two_samples),
+    ("count", lambda: of_class_0(lambda y, w: tf.constant(1))),  # for a term of the whole batch
+    ("count", lambda: of_class_0(lambda y, w: count_of((y == 0) & (w != 0)))),
+    ("denominator", of_two_samples),
     *(
         ("readers", lambda read=read: replace(read_texts(end=True), readers={".txt": read}))
         for read in (read_as_the_data, read_letters, read_with_case)

@@ -108,17 +108,40 @@ def count_leaves_out_zeros(lab: Laboratory) -> Finding:
         )
     if found := _counted_by_other_weights(lab):
         return found
-    half, rest = lab.count(lab.with_zeros), lab.count(lab.with_the_other_half)
-    if half + rest == all_count:
+    if not (apart := _counts_apart(lab)):
         return _rows_of_positions(lab) or ok(f"{all_count} in the first batch")
+    half, rest, whole = apart
     cause = "count includes rows whose weight is 0, such as padding"
-    if half + rest == 2 * all_count:
+    if half + rest == 2 * whole:
         cause = "count doesn't look at the weights: padding counts"
     return wrong(
-        f"one half of the batch counts {half}, the other {rest}, both together {all_count}",
+        f"one half of the batch counts {half}, the other {rest}, both together {whole}",
         cause,
         "count only where the weight isn't 0, with tf.math.count_nonzero",
     )
+
+
+def _counts_apart(lab: Laboratory) -> tuple[int, int, int] | None:
+    """What both halves of the first batch count, and the whole, where that isn't their sum."""
+
+    def counts(batch: Any) -> dict[str, int]:
+        made = lab.count_in(batch)
+        named = made if isinstance(made, dict) else {"": made}
+        return {name: int(number) for name, number in named.items()}
+
+    first = tf.nest.map_structure(lambda t: tf.repeat(t[:, :1], lab.rows, axis=1), lab.batch)
+    half, rest, whole, of_first, none = map(counts, (
+        lab.with_zeros, lab.with_the_other_half, lab.batch, first, lab.weighted(lambda w: 0 * w),
+    ))  # fmt: skip
+    for name, number in whole.items():
+        # One of several may be 1, for a term of the whole batch; it may be of groups, or of pairs.
+        is_constant = none[name] == of_first[name] == number and number % lab.rows > 0
+        is_largest = number == max(whole.values())
+        is_of_groups = none[name] != number and (lab.declared_interacting or not is_largest)
+        is_meant = is_of_groups or (is_constant and len(whole) > 1)
+        if half[name] + rest[name] != number and not is_meant:
+            return half[name], rest[name], number
+    return None
 
 
 def _counted_by_other_weights(lab: Laboratory) -> Finding | None:
@@ -234,7 +257,8 @@ def denominator(lab: Laboratory) -> Finding:
     if lab.interacts:
         return ok("not looked at: examples interact")
     halves = lab.counts_of(lab.with_zeros), lab.counts_of(lab.with_the_other_half)
-    if sum(max(half.values()) for half in halves) != lab.base.counted:
+    whole = lab.counts_of(lab.batch)
+    if all(sum(half[name] for half in halves) != number for name, number in whole.items()):
         return ok("not looked at: see count")
     compared = False
     for name, loss in lab.base.losses.items():
