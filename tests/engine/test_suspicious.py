@@ -3938,6 +3938,11 @@ def test_a_skill_may_be_better_on_either_side() -> None:
     assert lab.larger_is_better("accuracy_gap") is None
     assert lab.larger_is_better("fpr_at_95_recall") is None
     assert lab.larger_is_better("deviance_explained") is None
+    for name in ("neg_mse", "negative_mae", "false_match_rate", "wer_reduction", "rmse_vs_naive"):
+        assert lab.larger_is_better(name) is None, name
+    assert lab.larger_is_better("val_acc") is True
+    assert lab.larger_is_better("miou") is True
+    assert lab.larger_is_better("pinball") is False
 
 
 def test_a_gap_may_be_larger_where_predictions_are_right() -> None:

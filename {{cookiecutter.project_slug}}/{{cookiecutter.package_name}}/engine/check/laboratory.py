@@ -41,20 +41,24 @@ LITTLE = 0.05  # of the norm of a matrix; 60 usual steps change it by 0.1 to 0.5
 LOOKS = 5  # at steps with other random numbers
 LATER_LOOKS = 10  # at the steps after the first, and as many over the whole run
 ADAPTIVE = ("Adam", "AdamW", "Nadam", "Adamax", "RMSprop", "Adagrad", "Adadelta", "Lion", "Lamb")
-SHARES = ("Accuracy", "Precision", "Recall", "AUC", "F1Score", "FBetaScore", "IoU", "Sensitivity")
+SHARES = ("Accuracy", "Precision", "Recall", "AUC", "F1Score", "FBetaScore", "IoU", "Sensitivity",
+          "Specificity")  # fmt: skip
 LARGER_IS_BETTER = (*SHARES, "R2Score")
 SMALLER_IS_BETTER = ("Error", "Crossentropy", "Hinge", "KLDivergence", "Poisson")
-MORE = {"accuracy", "recall", "precision", "f1", "auc", "iou", "dice", "r2", "psnr", "ssim", "bleu",
-        "jaccard", "auroc", "auprc", "sensitivity", "specificity", "rouge", "match", "matches",
-        "hit", "hits", "ndcg", "mrr", "kappa", "correlation", "concordance"}  # fmt: skip
+MORE = {"accuracy", "acc", "recall", "precision", "f1", "auc", "iou", "miou", "dice", "r2", "psnr",
+        "ssim", "bleu", "jaccard", "auroc", "auprc", "prauc", "sensitivity", "specificity", "rouge",
+        "match", "matches", "hit", "hits", "ndcg", "mrr", "kappa", "mcc", "correlation", "pearson",
+        "spearman", "concordance", "cindex", "pck"}  # fmt: skip
 LESS = {"error", "errors", "perplexity", "mse", "rmse", "mae", "nll", "wer", "cer", "fid",
         "frechet", "regret", "kid", "lpips", "hausdorff", "mape", "rmsle", "logloss", "deviance",
-        "distance", "smape", "crps", "brier", "ece", "fpr", "fnr", "eer"}  # fmt: skip
+        "distance", "smape", "crps", "brier", "ece", "fpr", "fnr", "eer", "nmse", "nrmse", "mase",
+        "pinball", "bpd", "mpjpe", "epe", "chamfer"}  # fmt: skip
 
 
-# For comparisons of two numbers, larger or smaller may be better.
+# For comparisons of two numbers, larger or smaller may be better; some are turned around.
 OF_TWO = {"gap", "drop", "difference", "excess", "relative", "skill", "change", "ratio",
-          "minus", "explained"}  # fmt: skip
+          "minus", "explained", "neg", "negative", "negated", "improvement", "reduction", "delta",
+          "diff", "vs", "versus", "gain", "lift", "uplift", "false"}  # fmt: skip
 TOO_FEW_ROWS = f"{NOT_LOOKED_AT}: the batch has too few rows"
 WITH_NUMBERS = "a-z0-9"  # of the words in names of losses, metrics and results
 

@@ -31,12 +31,13 @@ from .probe import Look, is_own, replaced, words_of
 
 THRESHOLDS = {"BinaryAccuracy", "Precision", "Recall", "AUC", "TruePositives", "FalsePositives",
               "BinaryIoU", "TrueNegatives", "FalseNegatives", "F1Score", "FBetaScore"}  # fmt: skip
-OF_CLASSES = {"accuracy", "match"}  # words in names of metrics, like those below
+OF_CLASSES = {"accuracy", "acc", "match"}  # words in names of metrics, like those below
+OF_ONE_CLASS = {"recall", "sensitivity", "specificity"}
 OVERLAPS = {"iou", "miou", "dice", "jaccard"}
 ERRORS = ("mae", "mse", "rmse")
 BALANCED = {"balanced", "uar"}
-SIGNED = OF_TWO | {"log", "db", "gain"}  # beside those
-WHOLE = {"accuracy", "iou", "dice", "f1", "recall", "precision"}  # 1 if all is right
+SIGNED = OF_TWO | {"log", "db"}  # beside those
+WHOLE = {"accuracy", "acc", "iou", "miou", "dice", "f1", "recall", "precision"}  # 1 if all is right
 SOME_BATCHES = 4  # over which metrics are compared with ERRORS
 ADVERSARIES = {"generator_loss", "discriminator_loss", "critic_loss"}
 
