@@ -2401,6 +2401,25 @@ class Masked(layers.Layer):
         return tf.where(there, x, 0) if training else x
 
 
+class ErrorRate(metrics.Mean):
+    """A mean with an update of its own, of values and weights."""
+
+    def update_state(self, is_wrong: Any, sample_weight: Any = None) -> None:
+        super().update_state(is_wrong, sample_weight)
+
+
+def error_rate(kind: Callable[[], metrics.Mean]) -> Toy:
+    """The share of wrong classes, as a mean of numbers with weights."""
+
+    def update(metric: Any, labels: Any, logits: Any, weights: Any) -> None:
+        metric.update_state(tf.cast(tf.argmax(logits, axis=-1) != labels, weights.dtype), weights)
+
+    return sound(
+        metrics=lambda: {"error_rate": kind()}, train_steps=(step(update=update),),
+        validation_step=step(update=update, training=False),
+    )  # fmt: skip
+
+
 def missing_labels_by_name() -> Toy:
     """`missing_labels` with a count in a dict."""
 
@@ -3300,6 +3319,8 @@ SUSPICIOUS: list[tuple[str, Callable[[], Toy]]] = [
             validation_step=step(update=of_one_hot, training=False),
         ),
     ),
+    ("metrics", lambda: error_rate(metrics.Mean)),
+    ("metrics", lambda: error_rate(ErrorRate)),
     ("metrics", lambda: matched(counts_all=False)),
     ("drawn codes", rates_as_codes),
     ("drawn codes", lambda: coded(of_log_likelihood=True)),

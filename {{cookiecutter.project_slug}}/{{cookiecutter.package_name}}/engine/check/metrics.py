@@ -40,6 +40,7 @@ SIGNED = OF_TWO | {"log", "db"}  # beside those
 WHOLE = {"accuracy", "acc", "iou", "miou", "dice", "f1", "recall", "precision"}  # 1 if all is right
 SOME_BATCHES = 4  # over which metrics are compared with ERRORS
 ADVERSARIES = {"generator_loss", "discriminator_loss", "critic_loss"}
+OF_VALUES = (keras.metrics.Mean.update_state, keras.metrics.Sum.update_state)
 
 
 @relation("metrics")
@@ -438,8 +439,17 @@ def _of_right_and_wrong(lab: Laboratory, name: str) -> tuple[float, float] | Non
 def _right_and_wrong(lab: Laboratory, name: str) -> list[np.ndarray]:
     """Right predictions of the first batch for a metric, and wrong ones; none if it is unclear."""
     labels, *given = lab.base.updates[name] or (None,)
-    made = (answers(labels, given[0]) or _other_classes(labels, given[0])) if given else None
+    if not given or _gets_weights(lab, name, given[0]):
+        return []
+    made = answers(labels, given[0]) or _other_classes(labels, given[0])
     return [made[0], made[-1]] if made else []
+
+
+def _gets_weights(lab: Laboratory, name: str, second: Any) -> bool:
+    """Whether a metric gets values and weights, and no predictions."""
+    weights = (w[0] for w in tf.nest.flatten(lab.batch[-1]))
+    is_mean = type(lab.run.metrics[name]).update_state in OF_VALUES
+    return is_mean or any(np.array_equal(second, w) for w in weights)
 
 
 def _result_for(lab: Laboratory, name: str, predictions: np.ndarray) -> float | None:
