@@ -5389,6 +5389,14 @@ PREDICTIONS = [
     Fault(
         "metrics",
         lambda: sound(
+            train_steps=(step(mean=lambda metric, loss: metric.update_state(loss)),),
+            metrics=lambda: {"mean": metrics.Mean()}, examples_interact=True,
+        ),
+        "the metric mean gets a single number",
+    ),
+    Fault(
+        "metrics",
+        lambda: sound(
             train_steps=(
                 step(update=lambda m, y, p, w: m.update_state(y, tf.argmax(p, axis=-1), w)),
             )

@@ -2420,6 +2420,18 @@ def error_rate(kind: Callable[[], metrics.Mean]) -> Toy:
     )  # fmt: skip
 
 
+def spread_watched() -> Toy:
+    """The spread of all examples tells whether their representations collapse."""
+
+    def own(run: Run, batch: Any, replica: Replica) -> dict[str, tf.Tensor]:
+        everyone = replica.all_gather(run.model(batch[0], training=True))
+        run.metrics["std"].update_state(tf.reduce_mean(tf.math.reduce_std(everyone, axis=0)))
+        made: dict[str, tf.Tensor] = CONTRASTIVE.train_steps[0](run, batch, replica)
+        return made
+
+    return replace(CONTRASTIVE, train_steps=(own,), metrics=lambda: {"std": metrics.Mean()})
+
+
 def missing_labels_by_name() -> Toy:
     """`missing_labels` with a count in a dict."""
 
@@ -3321,6 +3333,7 @@ SUSPICIOUS: list[tuple[str, Callable[[], Toy]]] = [
     ),
     ("metrics", lambda: error_rate(metrics.Mean)),
     ("metrics", lambda: error_rate(ErrorRate)),
+    ("metrics", spread_watched),
     ("metrics", lambda: matched(counts_all=False)),
     ("drawn codes", rates_as_codes),
     ("drawn codes", lambda: coded(of_log_likelihood=True)),

@@ -109,7 +109,9 @@ def _misused_mean(lab: Laboratory, name: str, values: list[np.ndarray]) -> Findi
     if values[0].ndim == 0 and not is_weighted and not np.array_equal(
         values[0], lab.look(lab.second_batch).updates[name][0]
     ):  # fmt: skip
-        return wrong(
+        # Where examples interact, it may be a statistic of all of them, such as their spread.
+        of_losses = (close(float(values[0]), loss, 1e-3) for loss in lab.base.losses.values())
+        return (look if lab.declared_interacting and not any(of_losses) else wrong)(
             f"the metric {name} gets a single number",
             f"the metric {name} is fed the scaled loss; feed it per-example values and weights",
         )
@@ -465,9 +467,10 @@ def _is_exponential_of_loss(lab: Laboratory, values: np.ndarray) -> bool:
         if result is not None and flat.size == np.size(result) > 1:
             with np.errstate(over="ignore"):
                 powers = np.exp(np.ravel(result))
-            # Exponentials of losses far below 0 are 0, as shares of examples may be.
+            # Those of losses far below 0 are 0, and of hardly any loss 1, as shares may be.
             is_like = np.isclose(flat, powers, 1e-4, 0) & (flat > 0)
-            if np.all(is_like | (flat == 1)) and is_like.mean() > 0.2:
+            is_telling = is_like & ~np.isclose(flat, 1, 1e-3)
+            if np.all(is_like | (flat == 1)) and is_telling.mean() > 0.2:
                 return True
     return False
 
