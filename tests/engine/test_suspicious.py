@@ -2458,6 +2458,21 @@ def masked_moves() -> Toy:
     return with_step(own, metrics=dict)
 
 
+def mostly_negative() -> Toy:
+    """`mostly_positive` turned around: specificity is 1 as long as all are said to be negative."""
+    inputs, labels = mostly_positive().data
+
+    def update(metric: Any, labels: Any, logits: Any, weights: Any) -> None:
+        is_right = tf.cast(logits[:, 0] < 0, weights.dtype)
+        metric.update_state(is_right, weights * (1 - labels[:, 0]))
+
+    biased = partial(dense, 1, bias_initializer=keras.initializers.Constant(-20.0))
+    return replace(
+        mostly_positive(), data=(inputs, 1 - labels), model=model(last=biased),
+        train_steps=(step(update=update),), metrics=lambda: {"specificity": metrics.Mean()},
+    )  # fmt: skip
+
+
 def gated() -> keras.Model:
     """Each input is multiplied by a share, twice, as in squeeze-and-excitation networks."""
     x = inputs = keras.Input((FEATURES,))
@@ -3820,6 +3835,7 @@ AS_IT_SHOULD_BE: list[tuple[str, Callable[[], Toy]]] = [
     ("inputs without the answer", lambda: forecast_from(1)),
     ("inputs without the answer", lambda: forecast_from(0, backward=True)),
     ("metrics", mostly_positive),
+    ("metrics", mostly_negative),
     ("metrics", lambda: judged_by(lambda y, p: y - p, "mae_minus_persistence")),
     ("learning rate", lambda: sound(optimizer=lambda: of_rates([0.0, 0.1], 96))),
     ("learning rate", lambda: sound(optimizer=lambda: keras.optimizers.SGD(Named(0.05)))),

@@ -245,8 +245,8 @@ def _misjudges(lab: Laboratory, name: str) -> Finding | None:
         return None
     labels, predictions, *_ = lab.base.updates[name]
     words = words_of(name, WITH_NUMBERS)
-    of_some = words & {"at", "top"} or getattr(lab.run.metrics[name], "top_k", None)
-    is_whole = words & WHOLE and not of_some and not any(word.isdigit() for word in words)
+    of_some = _is_of_nearest(words) or getattr(lab.run.metrics[name], "top_k", None)
+    is_whole = bool(words & WHOLE) and not of_some
     if of_wrong < of_right < 0.95 and is_whole and _has_all_classes(labels, predictions):
         return wrong(
             seen,
@@ -377,8 +377,9 @@ def _usual_errors(lab: Laboratory, seen: Look, batch: Any) -> np.ndarray | None:
 
 def _is_one_at_first(lab: Laboratory) -> Finding | None:
     """Whether a metric of many rows is 1 before training, after it, and with other labels."""
-    # The recall of a class that is always predicted is 1.
-    kept = [n for n, m in lab.run.metrics.items() if not isinstance(m, keras.metrics.Recall)]
+    # The recall of a class that is always predicted is 1, but not that of the nearest examples.
+    kept = [n for n, m in lab.run.metrics.items()
+            if not isinstance(m, keras.metrics.Recall) and not _is_of_one_class(n)]  # fmt: skip
     names = [n for n in kept if lab.base.metrics.get(n) == 1 and lab.larger_is_better(n)]
     if not names or lab.rows <= 8 or len(lab.batch) != 3:
         return None
@@ -393,6 +394,17 @@ def _is_one_at_first(lab: Laboratory) -> Finding | None:
                 "leave out what is always found",
             )
     return None
+
+
+def _is_of_one_class(name: str) -> bool:
+    """Whether a metric is by its name a share of the examples of one class."""
+    words = words_of(name, WITH_NUMBERS)
+    return bool(words & OF_ONE_CLASS) and not _is_of_nearest(words)
+
+
+def _is_of_nearest(words: set[str]) -> bool:
+    """Whether a metric looks for something among a few, as a recall at 5 does."""
+    return bool(words & {"at", "top"}) or any(word.isdigit() for word in words)
 
 
 def _beyond_range(lab: Laboratory) -> Finding | None:
