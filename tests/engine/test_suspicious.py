@@ -45,6 +45,7 @@ from .faulty import (
     averaged_with_normalization,
     beside,
     beside_unused,
+    binary,
     bonds_left_out,
     bounded,
     by_step,
@@ -2481,6 +2482,35 @@ def gated() -> keras.Model:
     return keras.Model(inputs, dense(CLASSES)(x))
 
 
+class Verified(metrics.Mean):
+    """Whether pairs are of one thing, whose distance is below a half."""
+
+    def update_state(self, labels: Any, distances: Any, sample_weight: Any = None) -> None:
+        is_right = (distances < 0.5) == (labels == 1)
+        super().update_state(tf.cast(is_right[:, 0], "float32"), sample_weight)
+
+
+def of_pairs(by_hand: bool) -> Toy:
+    """Distances that are to be small where the label is 1; a step may compute its loss itself."""
+
+    def loss(labels: tf.Tensor, distances: tf.Tensor) -> tf.Tensor:
+        labels = tf.cast(labels, distances.dtype)
+        others = (1 - labels) * tf.square(tf.nn.relu(1 - distances))
+        return (labels * tf.square(distances) + others)[:, 0]
+
+    def own(run: Run, batch: Any, replica: Replica) -> dict[str, tf.Tensor]:
+        inputs, labels, weights = batch
+        distances = run.model(inputs, training=True)
+        run.metrics["accuracy"].update_state(labels, distances, weights)
+        return {"main": compute_loss(loss(labels, distances), weights, run.model, replica)}
+
+    return binary(
+        model=model(last=lambda: dense(1, activation="softplus")),
+        metrics=lambda: {"accuracy": Verified()}, losses=lambda: {"main": loss},
+        train_steps=(own if by_hand else step(),),
+    )  # fmt: skip
+
+
 def of_two_samples() -> Toy:
     """Two models, each with a sample of the examples of its own, and with a count of its own."""
 
@@ -3349,6 +3379,8 @@ SUSPICIOUS: list[tuple[str, Callable[[], Toy]]] = [
     ("metrics", lambda: error_rate(metrics.Mean)),
     ("metrics", lambda: error_rate(ErrorRate)),
     ("metrics", spread_watched),
+    ("metrics", lambda: of_pairs(by_hand=False)),
+    ("metrics", lambda: of_pairs(by_hand=True)),
     ("metrics", lambda: matched(counts_all=False)),
     ("drawn codes", rates_as_codes),
     ("drawn codes", lambda: coded(of_log_likelihood=True)),

@@ -240,7 +240,13 @@ def _misjudges(lab: Laboratory, name: str) -> Finding | None:
     seen = f"{name} is {of_right:.3g} where all predictions are right, and {of_wrong:.3g} where "
     seen += "all are wrong"
     if of_right < of_wrong if better else of_right > of_wrong:
-        return wrong(seen, "it counts the wrong ones (inverted), or uses the wrong axis")
+        cause = "it counts the wrong ones (inverted), or uses the wrong axis"
+        of_losses = [made for n in lab.base.calls if (made := lab.losses_of_answers(n))]
+        if not of_losses:  # one number for each label may be a distance
+            return (look if _are_single(lab.base.updates[name][1]) else wrong)(seen, cause)
+        # Distances are small where the label is 1, and a loss says so.
+        prefers_right = any(right <= wrong_one for right, *_, wrong_one in of_losses)
+        return wrong(seen, cause) if prefers_right else None
     if not better:
         return None
     labels, predictions, *_ = lab.base.updates[name]
@@ -261,6 +267,12 @@ def _misjudges(lab: Laboratory, name: str) -> Finding | None:
             seen, "something is counted that isn't predicted, such as absent classes or padding"
         )
     return None
+
+
+def _are_single(predictions: np.ndarray) -> bool:
+    """Whether predictions are one real number for each label, and none for each class."""
+    is_column = predictions.ndim < 2 or predictions.shape[-1] == 1
+    return predictions.dtype.kind == "f" and is_column
 
 
 def _misnamed(lab: Laboratory, name: str) -> Finding | None:
