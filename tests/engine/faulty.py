@@ -5387,6 +5387,10 @@ PREDICTIONS = [
     ),
     Fault("metrics", binary, "compares logits with the threshold of a probability"),
     Fault(
+        "metrics", lambda: binary(metrics=lambda: {"accuracy": OfCastLabels()}),
+        "compares logits with the threshold of a probability",
+    ),
+    Fault(
         "metrics",
         lambda: sound(
             train_steps=(step(mean=lambda metric, loss: metric.update_state(loss)),),
@@ -6769,6 +6773,14 @@ def with_several_labels(activation: str, any_is_right: bool = False) -> Toy:
         data=labeled(ROWS, 1),
         others={"validation": labeled(60, 2)},
     )
+
+
+class OfCastLabels(metrics.BinaryAccuracy):
+    """An accuracy with an update of its own, which leaves predictions as they are."""
+
+    def update_state(self, labels: Any, predictions: Any, sample_weight: Any = None) -> None:
+        """Add some examples, (rows, 1), and weights (rows,)."""
+        super().update_state(tf.cast(labels, predictions.dtype), predictions, sample_weight)
 
 
 def focal_of_logits(labels: tf.Tensor, logits: tf.Tensor) -> tf.Tensor:

@@ -486,9 +486,9 @@ def of_one_hot(metric: Any, labels: Any, predictions: Any, weights: Any) -> None
     metric.update_state(tf.one_hot(labels, CLASSES), predictions, weights)
 
 
-def score() -> dict[str, keras.metrics.Metric]:
+def score(kind: Any = metrics.F1Score) -> dict[str, keras.metrics.Metric]:
     """F1 of the likeliest class, which Keras takes of any numbers."""
-    f1 = metrics.F1Score(average="macro")
+    f1 = kind(average="macro")
     f1.update_state(tf.zeros((1, CLASSES)), tf.zeros((1, CLASSES)))
     f1.reset_state()
     return {"f1": f1}
@@ -2421,6 +2421,34 @@ def error_rate(kind: Callable[[], metrics.Mean]) -> Toy:
     )  # fmt: skip
 
 
+class PrecisionOfLogits(metrics.Precision):
+    """Takes logits."""
+
+    def update_state(self, labels: Any, logits: Any, sample_weight: Any = None) -> None:
+        super().update_state(labels, tf.sigmoid(logits), sample_weight)
+
+
+class F1OfClasses(metrics.F1Score):
+    """The same by another name."""
+
+
+class SparseCategoricalAccuracyOfKnown(metrics.SparseCategoricalAccuracy):
+    """Leaves out labels of -1."""
+
+    def update_state(self, labels: Any, logits: Any, sample_weight: Any = None) -> None:
+        known = tf.cast(labels >= 0, sample_weight.dtype)
+        super().update_state(tf.maximum(labels, 0), logits, known * sample_weight)
+
+
+def some_unknown() -> Toy:
+    """Labels of -1, which a loss leaves out, and a metric by itself."""
+    return sound(
+        data=changed(examples(), 1, put(slice(0, None, 5), -1)), others={},
+        losses=lambda: {"main": of_known},
+        metrics=lambda: {"accuracy": SparseCategoricalAccuracyOfKnown()},
+    )  # fmt: skip
+
+
 def spread_watched() -> Toy:
     """The spread of all examples tells whether their representations collapse."""
 
@@ -3376,8 +3404,18 @@ SUSPICIOUS: list[tuple[str, Callable[[], Toy]]] = [
             validation_step=step(update=of_one_hot, training=False),
         ),
     ),
+    (
+        "metrics",
+        lambda: sound(
+            metrics=lambda: score(F1OfClasses),
+            train_steps=(step(update=of_one_hot),),
+            validation_step=step(update=of_one_hot, training=False),
+        ),
+    ),
     ("metrics", lambda: error_rate(metrics.Mean)),
     ("metrics", lambda: error_rate(ErrorRate)),
+    ("metrics", lambda: binary(metrics=lambda: {"precision": PrecisionOfLogits()})),
+    ("metrics", some_unknown),
     ("metrics", spread_watched),
     ("metrics", lambda: of_pairs(by_hand=False)),
     ("metrics", lambda: of_pairs(by_hand=True)),

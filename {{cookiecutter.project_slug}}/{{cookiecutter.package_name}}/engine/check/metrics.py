@@ -180,6 +180,16 @@ def _misread(lab: Laboratory, name: str, values: list[np.ndarray]) -> Finding | 
     """Whether a metric of Keras misinterprets labels or predictions."""
     metric, kind = lab.run.metrics[name], type(lab.run.metrics[name]).__name__
     labels, predictions = values[0], np.asarray(values[1], "f8")
+    are_shares = predictions.min() >= -1e-6 and predictions.max() <= 1 + 1e-6
+    if not are_shares and _takes_probabilities(lab, name, predictions):
+        what = "logits" if predictions.min() < 0 else "numbers"
+        return wrong(
+            f"the metric {name} ({kind}) compares {what} with the threshold of a probability",
+            f"predictions go from {predictions.min():.3g} to {predictions.max():.3g}",
+            "pass tf.sigmoid(logits), or scale them to 0 to 1 in the same order",
+        )
+    if not _updates_as_keras(metric):
+        return None
     best = getattr(metric, "_fn_kwargs", {}).get("k", 0) if "TopK" in kind else 0
     if 2 * best >= predictions.shape[-1]:
         words = words_of(name)
@@ -189,14 +199,6 @@ def _misread(lab: Laboratory, name: str, values: list[np.ndarray]) -> Finding | 
             f"{predictions.shape[-1]} classes",
             "k, which is 5 by default, is too large for so few classes",
             f"use {kind.replace('TopK', '')}, or a smaller k",
-        )
-    are_shares = predictions.min() >= -1e-6 and predictions.max() <= 1 + 1e-6
-    if not are_shares and _takes_probabilities(lab, metric, predictions):
-        what = "logits" if predictions.min() < 0 else "numbers"
-        return wrong(
-            f"the metric {name} ({kind}) compares {what} with the threshold of a probability",
-            f"predictions go from {predictions.min():.3g} to {predictions.max():.3g}",
-            "pass tf.sigmoid(logits), or scale them to 0 to 1 in the same order",
         )
     if kind.startswith("SparseCategorical") and predictions.shape == labels.shape:
         return wrong(
@@ -214,21 +216,38 @@ def _misread(lab: Laboratory, name: str, values: list[np.ndarray]) -> Finding | 
     return None
 
 
-def _takes_probabilities(lab: Laboratory, metric: Any, predictions: np.ndarray) -> bool:
+def _updates_as_keras(metric: Any) -> bool:
+    """Whether a metric hasn't an update of its own, which may prepare what it gets."""
+    return str(type(metric).update_state.__module__).startswith("keras.")
+
+
+def _takes_probabilities(lab: Laboratory, name: str, predictions: np.ndarray) -> bool:
     """Whether a metric compares predictions with the threshold of a probability."""
-    kind, bases = type(metric).__name__, type(metric).__mro__
-    of_keras = {base.__name__ for base in bases if base.__module__.startswith("keras.")}
+    metric = lab.run.metrics[name]
+    of_keras = {b.__name__ for b in type(metric).__mro__ if b.__module__.startswith("keras.")}
     if not of_keras & THRESHOLDS or getattr(metric, "_from_logits", False):
         return False
     bound = getattr(metric, "threshold", getattr(metric, "thresholds", None))
-    if bound is None and kind in ("F1Score", "FBetaScore"):  # then they use the largest one
+    if bound is None and of_keras & {"F1Score", "FBetaScore"}:  # then they use the largest one
         return False
     fits_numbers = any(  # such as 0 and 1 in a least-squares fit
-        re.search("Squared|Absolute|Huber", type(lab.run.losses[name]).__name__)
+        re.search("Squared|Absolute|Huber", type(lab.run.losses[loss]).__name__)
         and np.array_equal(np.ravel(given), np.ravel(predictions))
-        for name, (_, given, _) in lab.base.calls.items()
+        for loss, (_, given, _) in lab.base.calls.items()
     ) or not has_logits(lab.traced.ops, predictions.ndim)
-    return kind == "AUC" or (bound in (None, 0.5, [0.5]) and not fits_numbers)
+    if type(metric).__name__ != "AUC" and (bound not in (None, 0.5, [0.5]) or fits_numbers):
+        return False
+    return _updates_as_keras(metric) or not _counts_signs(lab, name, predictions)
+
+
+def _counts_signs(lab: Laboratory, name: str, predictions: np.ndarray) -> bool:
+    """Whether the sizes of predictions don't matter, as of logits with a sigmoid in the metric."""
+    dtype = lab.base.updates[name][1].dtype
+    near, far = (
+        _result_for(lab, name, np.where(predictions > 0, size, -size).astype(dtype))
+        for size in (0.25, 9.0)
+    )
+    return near == far
 
 
 def _misjudges(lab: Laboratory, name: str) -> Finding | None:
