@@ -2728,6 +2728,31 @@ def sounds_with_padding() -> Toy:
     return sound(model=create_model, data=split(96), others={"validation": split(60)})
 
 
+def words_with_lengths() -> Toy:
+    """Words and how many they are, which the model weighs; it knows what fills rows up as 0."""
+    numbers = np.random.default_rng(0)
+
+    def split(rows: int) -> tuple[dict[str, np.ndarray], np.ndarray]:
+        lengths, labels = numbers.integers(4, 13, rows), numbers.integers(0, CLASSES, rows)
+        there = np.arange(12) < lengths[:, np.newaxis]
+        words = np.where(there, numbers.integers(1, 9, (rows, 12)), 0)
+        return {"words": words.astype("int32"), "length": lengths.astype("int32")}, labels
+
+    def create_model() -> keras.Model:
+        x = {
+            "words": keras.Input((12,), dtype="int32", name="words"),
+            "length": keras.Input((), dtype="int32", name="length"),
+        }
+        differing = keras.initializers.RandomNormal(0, 1)
+        y = layers.Embedding(9, 8, differing, mask_zero=True)(x["words"])
+        share = keras.ops.cast(x["length"], "float32")[:, None] / 12
+        return keras.Model(
+            x, dense(CLASSES)(layers.Concatenate()([layers.GlobalAveragePooling1D()(y), share]))
+        )
+
+    return sound(model=create_model, data=split(ROWS), others={"validation": split(60)})
+
+
 def of_one_place() -> Toy:
     """Examples of two places, which training tells apart; those of validation are of one."""
 
@@ -3128,6 +3153,7 @@ SUSPICIOUS: list[tuple[str, Callable[[], Toy]]] = [
     ("padded inputs", lambda: late_hours(flat=False)),
     ("padded inputs", lambda: late_hours(True, 1)),
     ("padded inputs", lambda: late_hours(False, 1)),
+    ("padded inputs", words_with_lengths),
     ("sizes", bytes_minus_mean),
     ("sizes", large_for_small_weights),
     ("labels", open_set),

@@ -11,6 +11,7 @@ import tensorflow as tf
 from ..types import Run
 from . import held_out
 from .findings import Finding, look, ok, relation, wrong
+from .graph import is_compared
 from .laboratory import Laboratory, is_slight
 from .numbers import different, equal, named_leaves, of_next_row, told_apart, with_array
 from .paddings import mask_in, paddings
@@ -186,8 +187,9 @@ def padded_inputs(lab: Laboratory) -> Finding:
         for result in changed:
             kind = "metric" if result.partition("/")[0] in lab.run.metrics else "loss"
             now, with_others = told_apart(first[result], other[result])
-            # A layer that gets the mask as numbers may learn what is there.
-            return (look if _is_beside_others(lab, mask) else wrong)(
+            # Numbers tell what is there, or a layer that gets the mask as numbers may learn it.
+            is_known = _is_found_by_number(lab, name, padded) or _is_beside_others(lab, mask)
+            return (look if is_known else wrong)(
                 f"the {kind} {result} of validation is {now}, and "
                 f"{with_others} with other numbers in the padding of {name}, which {mask} "
                 "leaves out",
@@ -398,6 +400,22 @@ def _evaluated_in_training(lab: Laboratory) -> str:
     """A layer that evaluation calls in training mode, though the model isn't made so."""
     active = [name for name, said in lab.in_evaluation.sees_training.items() if True in said]
     return next((name for name in active if name not in lab.always_training), "")
+
+
+def _is_found_by_number(lab: Laboratory, name: str, padded: Any) -> bool:
+    """Whether losses depend on where an input is the number of its padding.
+
+    As with mask_zero: then other numbers there are no padding.
+    """
+    names = [each for each, _ in named_leaves(lab.batch)]
+    plain, other = (
+        np.asarray(dict(named_leaves(batch))[name]) for batch in (lab.evaluation_batch, padded)
+    )
+    numbers, ops = plain[plain != other], lab.traced.ops
+    if name not in names or not numbers.size:
+        return False
+    of_losses = (op for op in ops if op.name in lab.traced.ops_of_losses)
+    return is_compared(of_losses, ops[0].graph.inputs[names.index(name)], numbers[0])
 
 
 def _is_beside_others(lab: Laboratory, mask: str) -> bool:

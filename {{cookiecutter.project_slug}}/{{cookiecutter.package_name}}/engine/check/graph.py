@@ -569,6 +569,20 @@ def multiplies_by(ops: Iterable[tf.Operation], numbers: set[float]) -> bool:
     return any(np.isclose(value, number, rtol=1e-6) for value in values for number in numbers)
 
 
+def is_compared(ops: Iterable[tf.Operation], given: tf.Tensor, number: float) -> bool:
+    """Whether a tensor, or a part of it, is compared with a number, as mask_zero does."""
+    for op in _forward(ops, {"NotEqual", "Equal", "Greater", "Cast"}):
+        if _source(op.inputs[0]).name != given.op.name:
+            continue
+        if op.type == "Cast":
+            bound = 0 if op.outputs[0].dtype == tf.bool else None
+        else:
+            bound = tf.get_static_value(op.inputs[1])
+        if bound is not None and np.ndim(bound) == 0 and bound == number:
+            return True
+    return False
+
+
 def clipped_outputs(ops: Iterable[tf.Operation]) -> str:
     """Outputs of a linear layer that are clipped near 0 and 1 before a logarithm; or nothing."""
     for op in _forward(ops, {"Log"}):
