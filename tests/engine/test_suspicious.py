@@ -603,6 +603,24 @@ def scaled_by_range(far: float = 0, places: int = 0) -> Toy:
     )  # fmt: skip
 
 
+def of_one_level() -> Toy:
+    """Columns on levels of their own, scaled by one mean and one deviation of all of them."""
+    levels = np.array([0, 0, 0, 0, 50], "float32")
+    (x, labels), (others, of_others) = examples(), examples(60, 2)
+    x, others = 0.2 * x + levels, 0.2 * others + levels
+    made = {"mean": x.mean(), "deviation": x.std()}
+
+    def create() -> keras.Model:
+        given = keras.Input((FEATURES,))
+        mean, deviation = map(float, made.values())
+        return keras.Model(given, dense(CLASSES)((given - mean) / deviation))
+
+    return sound(
+        model=create, data=(x, labels), others={"validation": (others, of_others)},
+        adapt=lambda datasets: made,
+    )  # fmt: skip
+
+
 def usual_prices() -> Toy:
     """Many things have one of two prices, and what is paid follows from the price."""
     random = np.random.default_rng(0)
@@ -3760,6 +3778,7 @@ AS_IT_SHOULD_BE: list[tuple[str, Callable[[], Toy]]] = [
     ("adapt", scaled_by_range),
     ("adapt", lambda: scaled_by_range(far=1e4)),
     ("adapt", lambda: scaled_by_range(places=995)),
+    ("adapt", of_one_level),
     ("training mode", lambda: sound(model=model(dense, lambda: layers.Dropout(0.3)))),
     (
         "training mode",

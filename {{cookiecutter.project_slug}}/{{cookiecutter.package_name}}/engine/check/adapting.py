@@ -147,10 +147,12 @@ def _scales_other_numbers(lab: Laboratory) -> Finding | None:
         )
         if not (of_center and of_deviation):
             continue
-        for column, x in enumerate(scaled.T):
+        # One number is the statistic of all columns, which may be on levels of their own.
+        columns = scaled.T if center.size > 1 else scaled.reshape(1, -1)
+        for column, x in enumerate(columns):
             if not (np.ravel(center)[column % center.size] and _is_elsewhere(x)):
                 continue
-            place = f"column {column}" if len(scaled.T) > 1 else "numbers"
+            place = f"column {column}" if len(columns) > 1 else "numbers"
             is_in_order = isinstance(lab.datasets["train"], tf.data.Dataset)  # as of time
             return (look if is_in_order else wrong)(
                 f"{place} from which {of_center!r} of adapt is subtracted, divided by "
