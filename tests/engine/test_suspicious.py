@@ -3916,6 +3916,10 @@ AS_IT_SHOULD_BE: list[tuple[str, Callable[[], Toy]]] = [
     ("loss schedules", lambda: with_loss(plus(waving))),
     ("splits are learned alike", lambda: renumbered(0)),
     ("splits are learned alike", lambda: renumbered(0, rows=200)),
+    (
+        "splits are learned alike",
+        lambda: replace(of_new_classes(), optimizer=lambda: keras.optimizers.Adam(0.1)),
+    ),
     ("padding", labels_of_metrics),
     ("augmentation", lambda: mixed_up(exchanged=False)),
     ("rows in two splits", next_days),
