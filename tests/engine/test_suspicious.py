@@ -4114,6 +4114,14 @@ def test_a_skill_may_be_better_on_either_side() -> None:
     assert lab.larger_is_better("pinball") is False
 
 
+def test_two_images_show_no_places() -> None:
+    """Any two numbers are on a line with where the images show something."""
+    images, labels = spots(0.0).data
+    toy = replace(spots(0.0), data=(images, np.random.default_rng(0).permutation(labels)))
+    finding = RELATIONS["augmentation"].observe(laboratory(toy, global_batch_size=2))
+    assert finding.verdict != "WRONG", finding
+
+
 def test_a_gap_may_be_larger_where_predictions_are_right() -> None:
     toy = judged_by(lambda labels, predictions: predictions * tf.sign(labels), "parity")
     task = TaskConfig(monitor="validation_parity", larger_is_better=False)

@@ -42,6 +42,7 @@ MOST_SEEDS, SOME_SEEDS = 10, 4
 MOSTLY = 0.6  # of the ids of inputs
 MOST_COLUMNS = 32  # of labels that are compared with each other
 FEW_KNOWN = 8  # rows that have two columns
+FEW_MOVED = 12  # images, of which fewer have a correlation by chance
 MOST_PLACES = 4  # random numbers that apply to all rows, such as a place in images
 OWN_SEED = "give each a seed of its own, for example from tf.random.split"
 ONE_SEED = "both are made with the same random numbers, from one seed"
@@ -851,7 +852,8 @@ def _moved_apart(plain: Any, made: Any) -> Finding | None:
         return None
     x, y, a, b = (np.asarray(part, "f8") for part in parts)
     y, b = y.reshape(len(y), -1), b.reshape(len(b), -1)
-    if x.ndim != 4 or a.shape != x.shape or y.shape != b.shape or y.shape[1] > MOST_COLUMNS:
+    are_alike = a.shape == x.shape and y.shape == b.shape
+    if x.ndim != 4 or len(x) < FEW_MOVED or not are_alike or y.shape[1] > MOST_COLUMNS:
         return None
     before, after = _centers(x), _centers(a)
     for column, axis in itertools.product(range(y.shape[1]), (0, 1)):
