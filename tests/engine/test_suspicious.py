@@ -2372,6 +2372,35 @@ def weighted_by_two() -> Toy:
     )  # fmt: skip
 
 
+def landmarks() -> Toy:
+    """Images that are flipped now and then, and 6 points of each, in whole pixels."""
+
+    def split(rows: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
+        points = np.random.default_rng(seed).integers(1, 14, (rows, 6, 2))
+        images = np.zeros((rows, 16, 16, 1), "float32")
+        images[np.arange(rows)[:, np.newaxis], points[..., 0], points[..., 1]] = 1
+        return images, points
+
+    def augment(batch: Any, seed: tf.Tensor) -> Any:
+        images, points, weights = batch
+        flips = tf.random.stateless_uniform([BATCH], seed) < 0.5
+        images = tf.where(flips[:, None, None, None], images[:, :, ::-1], images)
+        mirrored = tf.stack([points[..., 0], 15 - points[..., 1]], axis=-1)
+        return images, tf.where(flips[:, None, None], mirrored, points), weights
+
+    def create_model() -> keras.Model:
+        found = dense(12), layers.Reshape((6, 2))
+        return keras.Sequential([keras.Input((16, 16, 1)), layers.Flatten(), *found])
+
+    def apart(labels: tf.Tensor, found: tf.Tensor) -> tf.Tensor:
+        return tf.reduce_mean(tf.square(found - tf.cast(labels, found.dtype)), axis=(1, 2))
+
+    return sound(
+        model=create_model, data=split(96, 1), others={"validation": split(60, 2)}, augment=augment,
+        losses=lambda: {"main": apart}, metrics=dict,
+    )  # fmt: skip
+
+
 def moved_channels() -> keras.layers.Layer:
     """Pools over positions, after the channels have moved to axis 1."""
     pooling = layers.MaxPooling2D(data_format="channels_first")
@@ -3479,6 +3508,7 @@ SUSPICIOUS: list[tuple[str, Callable[[], Toy]]] = [
     ("augmentation", lambda: of_forms(3, following=True)),
     ("augmentation", lambda: louder(both=True)),
     ("augmentation", lambda: louder(both=False, least=0.97)),
+    ("augmentation", landmarks),
     ("outputs reach the targets", lambda: bounded(10.0)),
     ("metrics", lambda: judged_by(lambda y, p: tf.square(y - p), "mse")),
     (

@@ -43,6 +43,7 @@ MOSTLY = 0.6  # of the ids of inputs
 MOST_COLUMNS = 32  # of labels that are compared with each other
 FEW_KNOWN = 8  # rows that have two columns
 FEW_MOVED = 12  # images, of which fewer have a correlation by chance
+MOST_CLASSES = 100  # of pixels; maps of more numbers, such as of depth, may be interpolated
 MOST_PLACES = 4  # random numbers that apply to all rows, such as a place in images
 OWN_SEED = "give each a seed of its own, for example from tf.random.split"
 ONE_SEED = "both are made with the same random numbers, from one seed"
@@ -694,11 +695,11 @@ def _blurred(maps: np.ndarray) -> np.ndarray:
 def _labels_between(plain: Any, augment: Any) -> Finding | None:
     """Whether an augmentation makes numbers between two classes of maps of these two alone."""
     part = only(plain[1])
-    if part is None or part.shape.rank < 3 or not part.dtype.is_integer:
+    if part is None or not part.dtype.is_integer or not _is_map(part, plain[0]):
         return None
     y = np.asarray(part)
     high = y.max()
-    if y.min() < 0 or high - y.min() < 2:
+    if y.min() < 0 or high - y.min() < 2 or len(np.unique(y)) > MOST_CLASSES:
         return None
     two = tf.constant(np.where(y > y.min(), high, 0), part.dtype)
     batch = (plain[0], tf.nest.pack_sequence_as(plain[1], [two]), plain[2])
@@ -710,6 +711,20 @@ def _labels_between(plain: Any, augment: Any) -> Finding | None:
         f"where labels are only 0 or {high}, augmented labels are {between.flat[0]:.3g} too",
         "labels are resized or rotated with interpolation, which creates classes that do not exist",
         'use interpolation="nearest" for labels',
+    )
+
+
+def _is_map(labels: tf.Tensor, inputs: Any) -> bool:
+    """Whether labels are of the pixels of images among the inputs, or of squares of pixels.
+
+    Others with several axes may be places, or words: (rows, points, 2), (rows, times, words).
+    """
+    if labels.shape.rank < 3 or min(labels.shape[1:3]) <= 4:  # (rows, boxes, 4)
+        return False
+    height, width = labels.shape[1:3]
+    images = (each.shape for each in tf.nest.flatten(inputs) if each.shape.rank > 3)
+    return any(
+        of[1] * width == of[2] * height and of[1] % height == of[2] % width == 0 for of in images
     )
 
 
