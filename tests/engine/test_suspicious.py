@@ -782,6 +782,34 @@ def late(replica: Replica) -> tf.Tensor:
     return tf.minimum(tf.cast(replica.step, tf.float32), 1.0)
 
 
+def cut_from_background() -> Toy:
+    """Squares on black, of which an augmentation takes small parts, also beside the squares."""
+
+    def split(rows: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
+        numbers, images = np.random.default_rng(seed), np.zeros((rows, 16, 16, 1), "float32")
+        labels, corners = numbers.integers(0, CLASSES, rows), numbers.integers(0, 12, (rows, 2))
+        for image, size, (top, left) in zip(images, labels + 2, corners, strict=True):
+            image[top : top + size, left : left + size] = 1
+        return images, labels
+
+    def augment(batch: Any, seed: tf.Tensor) -> Any:
+        images, *rest = batch
+        corners = tf.random.stateless_uniform((BATCH, 2), seed, 0, 11, tf.int32)
+        parts = tf.map_fn(
+            lambda each: tf.slice(each[0], [each[1][0], each[1][1], 0], [6, 6, 1]),
+            (images, corners), fn_output_signature=images.dtype,
+        )  # fmt: skip
+        return (tf.ensure_shape(parts, (BATCH, 6, 6, 1)), *rest)
+
+    def create_model() -> keras.Model:
+        shown = layers.Conv2D(4, 3, activation="relu"), layers.GlobalMaxPooling2D(), dense(CLASSES)
+        return keras.Sequential([keras.Input((None, None, 1)), *shown])
+
+    return sound(
+        model=create_model, data=split(96, 1), others={"validation": split(60, 2)}, augment=augment
+    )
+
+
 def erased() -> Toy:
     """Images are flipped with their labels, and a part that is hidden has no label."""
 
@@ -3128,6 +3156,7 @@ SUSPICIOUS: list[tuple[str, Callable[[], Toy]]] = [
     ("learning rate", lambda: sound(optimizer=tenths)),
     ("augmentation", lambda: segmented(noisy_and_covered)),
     ("augmentation", erased),
+    ("augmentation", cut_from_background),
     ("inputs matter", with_events),
     ("order of rows", turned_by_rounding),
     ("every weight moves", distances),

@@ -220,13 +220,17 @@ def augmentation(lab: Laboratory) -> Finding:
     others = (traced(plain, tf.constant([0, n], tf.int64)) for n in range(2, 3 + MOST_SEEDS))
     is_constant = all(equal(made, other) for other in others)  # it may change only some batches
     known = _known_parts(plain, made)
+
+    def known_again(batch: Any, seed: tf.Tensor) -> Any:
+        return _known_parts(plain, augment(batch, seed))
+
     if found := (
         _drawn_alike(plain, made, is_constant, graph)
         or _of_all_rows(operations, lab.rows)
         or _never_the_last(operations)
-        or _wiped_out(plain, known)
+        or _wiped_out(plain, known, known_again)
         or _alike_in_training_alone(lab, operations)
-        or _parted_from_inputs(plain, lambda *b: _known_parts(plain, augment(*b)), known)
+        or _parted_from_inputs(plain, known_again, known)
         or _turned_into_others(lab, plain, known)
     ):
         return found
@@ -437,20 +441,37 @@ def _sees_twice(lab: Laboratory) -> str:
     return ""
 
 
-def _wiped_out(plain: Any, augmented: Any) -> Finding | None:
+def _wiped_out(plain: Any, augmented: Any, augment: Any) -> Finding | None:
     """Whether an augmentation makes the inputs of many examples constant."""
     given, made = only(plain[0]), only(augmented[0])
-    if given is None or made is None or not made.dtype.is_floating:
+    if given is None or made is None or not made.dtype.is_floating or given.dtype == tf.string:
         return None
-    a, b = (np.asarray(t, "f8").reshape(len(t), -1) for t in (given, made))
-    before, share = (float(np.mean(np.ptp(each, axis=1) == 0)) for each in (a, b))
-    if b.shape[1] < 2 or share <= before + 0.2:
+    share, few = _constant(made), _constant(given) + 0.2
+    if made.shape[1:].num_elements() < 2 or share <= few:
+        return None
+    # A part of what is mostly background may be empty, but not where its numbers are spread.
+    inputs = tf.nest.pack_sequence_as(plain[0], [tf.constant(_spread(np.asarray(given)))])
+    again = only(augment((inputs, *plain[1:]), tf.constant([0, 1], tf.int64))[0])
+    if again is not None and _constant(again) <= few:
         return None
     return wrong(
         f"the inputs of {share:.0%} of the augmented examples are constant (one number everywhere)",
         "they are cast to integers, clipped or multiplied by 0",
         "check the scale of the numbers that create_augment gets",
     )
+
+
+def _constant(inputs: tf.Tensor) -> float:
+    """The fraction of the examples that are one number everywhere."""
+    numbers = np.asarray(inputs, "f8").reshape(len(inputs), -1)
+    return float(np.mean(np.ptp(numbers, axis=1) == 0))
+
+
+def _spread(inputs: np.ndarray) -> np.ndarray:
+    """Each number of an example about as often as any other one of it, in random places."""
+    random, rows = np.random.default_rng(0), inputs.reshape(len(inputs), -1)
+    spread = [random.permutation(np.resize(np.unique(row), row.size)) for row in rows]
+    return np.stack(spread).reshape(inputs.shape)
 
 
 def _mostly_replaced(plain: Any, augmented: Any) -> Finding | None:
