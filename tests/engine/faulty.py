@@ -5787,6 +5787,24 @@ def patient_by_hand() -> list[Callback]:
     return [every_validation(end)]
 
 
+BEST = {"loss": float("inf"), "worse": 0.0}  # what a callback keeps in a variable of the module
+
+
+def remembered_by_module() -> Toy:
+    """Halves the learning rate where three validations are no better than the best before."""
+    BEST.update(loss=float("inf"), worse=0.0)
+
+    def halve(event: Event) -> None:
+        loss = event.history[-1]["validation_loss"]
+        BEST["worse"] = 0.0 if loss < BEST["loss"] else BEST["worse"] + 1
+        BEST["loss"] = min(loss, BEST["loss"])
+        if BEST["worse"] == 3:
+            BEST["worse"] = 0.0
+            event.run.optimizers["main"].learning_rate = 0.5 * event.learning_rates["main"]
+
+    return sound(callbacks=lambda: [every_validation(halve)])
+
+
 def windows(split: Callable[[np.ndarray], tuple[Any, Any]], late: int = 0) -> Toy:
     """Windows of 5 numbers over a series, and the one that follows; or that is the last."""
     noise = np.random.default_rng(1).normal(size=404)
@@ -8059,6 +8077,10 @@ MODES = [
     Fault(
         "callbacks", lambda: sound(callbacks=patient_by_hand),
         "in a run that is resumed, .* or stop elsewhere, and end remembers losses",
+    ),
+    Fault(
+        "callbacks", remembered_by_module,
+        "makes anew set other .* than the first ones, and halve remembers BEST: .* of the module",
     ),
     *(
         Fault(

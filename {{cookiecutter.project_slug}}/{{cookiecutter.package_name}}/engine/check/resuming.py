@@ -135,7 +135,18 @@ def callbacks(lab: Laboratory) -> Finding:
     with _hours_between_looks():
         slow = _acts(lab, lab.create_callbacks(), whole.calls)
     # A limit in hours may end a run.
-    if (slow.stops == whole.stops and _differ(whole, slow)) or _timed_ones_act(lab):
+    is_slower = slow.stops == whole.stops and _differ(whole, slow)
+    remembers = _forgotten(lab.create_callbacks(), before) if is_slower else ""
+    # The clock apart: what was called before has changed what new ones do.
+    if remembers and _differ(whole, _acts(lab, lab.create_callbacks(), whole.calls)):
+        return wrong(
+            "callbacks that create_callbacks makes anew set other weights or learning rates than "
+            f"the first ones, and {remembers}",
+            "they keep state in a variable of the module, which isn't saved, so a resumed run "
+            "starts it anew",
+            "keep it in an object with get_state() and set_state(), see engine/callbacks.py",
+        )
+    if is_slower or _timed_ones_act(lab):
         return wrong(
             "callbacks set other weights or learning rates when more time passes between them",
             "they go by the clock, so no run can be reproduced or resumed, and a faster machine "
