@@ -2828,6 +2828,16 @@ def words_with_lengths() -> Toy:
     return sound(model=create_model, data=split(ROWS), others={"validation": split(60)})
 
 
+def rare_words() -> Toy:
+    """How rare each word is, from how often it occurs; what fills rows up has a number apart."""
+
+    def adapt(datasets: dict[str, Any]) -> dict[str, Any]:
+        words = datasets["train"][0]["words"]
+        return {"rarity": np.log(words.size / (1 + np.bincount(words.ravel(), minlength=9)))}
+
+    return replace(words_with_lengths(), adapt=adapt)
+
+
 def of_one_place() -> Toy:
     """Examples of two places, which training tells apart; those of validation are of one."""
 
@@ -3838,6 +3848,7 @@ AS_IT_SHOULD_BE: list[tuple[str, Callable[[], Toy]]] = [
     ("adapt", lambda: scaled_by_range(far=1e4)),
     ("adapt", lambda: scaled_by_range(places=995)),
     ("adapt", of_one_level),
+    ("adapt", rare_words),
     ("training mode", lambda: sound(model=model(dense, lambda: layers.Dropout(0.3)))),
     (
         "training mode",

@@ -14,7 +14,7 @@ from ..random_access import RandomAccess, has_rows
 from ..types import Run
 from .findings import Finding, look, ok, relation, wrong
 from .laboratory import Laboratory
-from .numbers import different, numbers_of
+from .numbers import different, named_leaves, numbers_of
 from .paddings import paddings
 
 ADAPTED = 128  # rows that represent another split
@@ -76,7 +76,10 @@ def _counts_padding(lab: Laboratory) -> Finding | None:
             lambda array: tf.constant(array)[tf.newaxis], first_examples(train, ADAPTED)
         )
         own = _adapted_to(lab, some)
+        measured = {name for name, array in named_leaves(some) if array.dtype.is_floating}
         for mask, name, padded in paddings(some):
+            if name not in measured:  # the number of padding is counted apart from those of words
+                continue
             other = _adapted_to(lab, padded)
             for each in made:
                 if not np.allclose(own[each], other[each], 1e-4, 0, equal_nan=True):
