@@ -1144,6 +1144,22 @@ def flipped(masks: bool) -> Callable[..., Any]:
     return augment
 
 
+def as_shares(toy: Toy) -> Toy:
+    """The class of each pixel as one number for each of two classes, for a cross-entropy."""
+
+    def augment(batch: Any, seed: tf.Tensor) -> Any:
+        images, labels, weights = batch
+        assert toy.augment
+        images, labels, weights = toy.augment((images, tf.argmax(labels, axis=-1), weights), seed)
+        return images, tf.one_hot(labels, 2), weights
+
+    images, labels = toy.data
+    return replace(
+        toy, data=(images, np.eye(2, dtype="float32")[labels]), augment=augment, metrics=dict,
+        losses=lambda: {"main": losses.CategoricalCrossentropy(from_logits=True, reduction="none")},
+    )  # fmt: skip
+
+
 def densities(moved: bool) -> Toy:
     """Images (rows, 8, 8, 1), half of them flipped; their dots are counted by maps (rows, 4, 4)."""
     dots = (np.random.default_rng(1).random((ROWS, 8, 8, 1)) < 0.2).astype("float32")
@@ -7880,6 +7896,14 @@ MODES = [
     ),
     Fault(
         "augmentation", lambda: segmented(rolled(masks=1)),
+        "of the augmented labels are not aligned with their images",
+    ),
+    Fault(
+        "augmentation", lambda: as_shares(segmented(flipped(masks=False))),
+        "of the augmented labels fit their images only after a flip",
+    ),
+    Fault(
+        "augmentation", lambda: as_shares(segmented(rolled(masks=1))),
         "of the augmented labels are not aligned with their images",
     ),
     Fault(

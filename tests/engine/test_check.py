@@ -45,6 +45,7 @@ from .faulty import (
     Slower,
     adapted_to,
     answered,
+    as_shares,
     asked_loss,
     at_random,
     by_place,
@@ -627,10 +628,11 @@ def test_of_four_predictions_one_is_the_smallest() -> None:
 @pytest.mark.parametrize(
     "toy",
     [
-        segmented(flipped(masks=True)), segmented(rolled(masks=0)), densities(moved=True),
+        segmented(flipped(masks=True)), as_shares(segmented(flipped(masks=True))),
+        segmented(rolled(masks=0)), densities(moved=True),
         words_dropped(0.15),
     ],
-    ids=["flipped", "rolled", "densities", "dropped"],
+    ids=["flipped", "shares", "rolled", "densities", "dropped"],
 )  # fmt: skip
 def test_a_usual_augmentation_is_not_accused(toy: Toy) -> None:
     finding = RELATIONS["augmentation"].observe(laboratory(toy))

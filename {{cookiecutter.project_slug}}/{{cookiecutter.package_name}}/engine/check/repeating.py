@@ -504,13 +504,15 @@ def _maps_left_behind(plain: Any, augment: Any, part: int, leaf: int) -> tuple[f
     """In which fraction of the images labels or weights don't fit, and how; None if in few.
 
     To compare, images are replaced by the labels or weights, in the images' range of numbers.
-    Labels may be coarser than images, by a whole factor.
+    Labels may be coarser than images, by a whole factor, and have one number for each class.
     """
     flat = [tf.nest.flatten(each) for each in plain]
     if len(flat[0]) != 1 or flat[part][leaf].dtype == tf.string:
         return None
     x, y = np.asarray(flat[0][0]), np.asarray(flat[part][leaf], "f8")
-    y = y[..., 0] if y.ndim == 4 and y.shape[3] == 1 else y
+    is_one_of_several = y.ndim == 4 and y.shape[3] > 1 and np.isin(y, (0, 1)).all()
+    are_classes = part == 1 and bool(is_one_of_several and (y.sum(axis=3) == 1).all())
+    y = _of_pixels(y, are_classes) if are_classes or y.shape[3:] == (1,) else y
     if x.dtype.kind not in "fiu" or x.ndim != 4 or y.ndim != 3 or min(y.shape[1:]) < 4:
         return None  # (rows, points, 2) is no map
     factor = x.shape[1] // max(1, y.shape[1])
@@ -528,7 +530,7 @@ def _maps_left_behind(plain: Any, augment: Any, part: int, leaf: int) -> tuple[f
         shown, maps = (
             np.asarray(tf.nest.flatten(new[i])[j], "f8") for i, j in ((0, 0), (part, leaf))
         )
-        return shown, maps[..., 0] if maps.ndim == 4 else maps
+        return shown, _of_pixels(maps, are_classes)
 
     a, b = augmented(images)
     if a.ndim != 4 or b.ndim != 3 or a.shape[:3] != (len(b), *(factor * n for n in b.shape[1:])):
@@ -539,7 +541,7 @@ def _maps_left_behind(plain: Any, augment: Any, part: int, leaf: int) -> tuple[f
     share = float(np.mean((fits[1:].max(axis=0) > 0.6) & (fits[1:].max(axis=0) > fits[0] + 0.2)))
     if share > 0.1:
         return share, "fit their images only after a flip or a rotation"
-    if b.shape != y.shape or (part == 1 and not flat[1][leaf].dtype.is_integer):
+    if b.shape != y.shape or (part == 1 and not (are_classes or flat[1][leaf].dtype.is_integer)):
         return None  # such as another view of the same images
     stays = np.all(b == y, axis=(1, 2)) & (y.std(axis=(1, 2)) > 0)
     share = float(np.mean(stays & (fits[0] < 0.9)))
@@ -565,6 +567,13 @@ def _maps_left_behind(plain: Any, augment: Any, part: int, leaf: int) -> tuple[f
     varies = y.std(axis=(1, 2)) > 0  # unlike that of an image without labels
     share = float(np.mean(is_apart[varies])) if varies.any() else 0.0
     return (share, "are not aligned with their images") if share > 0.5 else None
+
+
+def _of_pixels(maps: np.ndarray, are_classes: bool) -> np.ndarray:
+    """Maps (n, h, w) of those that have a last axis of 1, or of zeros and a one for the class."""
+    if maps.ndim != 4:
+        return maps
+    return maps.argmax(axis=3).astype("f8") if are_classes else maps[..., 0]
 
 
 def _with_mean_elsewhere(maps: np.ndarray, there: np.ndarray) -> np.ndarray:
