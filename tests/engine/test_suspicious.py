@@ -127,6 +127,7 @@ from .faulty import (
     model_of_arrays,
     monitoring,
     mostly_empty,
+    moved,
     moved_by_layer,
     moved_images,
     near_events,
@@ -809,6 +810,16 @@ def cut_from_background() -> Toy:
     return sound(
         model=create_model, data=split(96, 1), others={"validation": split(60, 2)}, augment=augment
     )
+
+
+def seldom_noisy() -> Toy:
+    """All numbers are doubled, and get noise where one is larger than any of this batch."""
+
+    def more(x: tf.Tensor, seed: tf.Tensor) -> tf.Tensor:
+        noise = tf.random.stateless_normal(x.shape, seed, dtype=x.dtype)
+        return tf.where(x[:, :1] > 99, x + noise, x)
+
+    return sound(augment=moved(more))
 
 
 def erased() -> Toy:
@@ -3169,6 +3180,7 @@ SUSPICIOUS: list[tuple[str, Callable[[], Toy]]] = [
     ("augmentation", lambda: as_shares(segmented(noisy_and_covered))),
     ("augmentation", erased),
     ("augmentation", cut_from_background),
+    ("augmentation", seldom_noisy),
     ("inputs matter", with_events),
     ("order of rows", turned_by_rounding),
     ("every weight moves", distances),

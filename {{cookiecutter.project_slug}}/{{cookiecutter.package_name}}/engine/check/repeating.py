@@ -15,6 +15,7 @@ from ..randomness import SAME_ROWS
 from . import neighbors
 from .findings import Finding, look, ok, relation, wrong
 from .graph import (
+    MAKES_SEEDS,
     assigned_variables,
     change_one_result,
     drawn_of_constants,
@@ -225,7 +226,7 @@ def augmentation(lab: Laboratory) -> Finding:
         return _known_parts(plain, augment(batch, seed))
 
     if found := (
-        _drawn_alike(plain, made, is_constant, graph)
+        _drawn_alike(plain, made, augment, is_constant, graph)
         or _of_all_rows(operations, lab.rows)
         or _never_the_last(operations)
         or _wiped_out(plain, known, known_again)
@@ -296,13 +297,15 @@ def _alike_in_training_alone(lab: Laboratory, operations: list[tf.Operation]) ->
     )
 
 
-def _drawn_alike(plain: Any, made: Any, is_constant: bool, graph: tf.Graph) -> Finding | None:
+def _drawn_alike(
+    plain: Any, made: Any, augment: Any, is_constant: bool, graph: tf.Graph
+) -> Finding | None:
     """Whether an augmentation draws the same numbers in every step, or none."""
     operations = graph.get_operations()
     if is_constant:
         if equal(made, plain):
             return look("create_augment changes nothing", "", "return None from create_augment")
-        if any("Random" in op.type for op in operations):
+        if _draws_the_same(plain, augment):
             return wrong(
                 "create_augment draws the same random numbers in every step",
                 "its seed is a constant",
@@ -310,7 +313,7 @@ def _drawn_alike(plain: Any, made: Any, is_constant: bool, graph: tf.Graph) -> F
             )
         return look(
             "create_augment gives the same result in every step",
-            "it draws no random numbers",
+            "it draws no random numbers, or seldom uses them",
             "is this intended?",
         )
     used = upstream(graph.outputs)
@@ -323,6 +326,19 @@ def _drawn_alike(plain: Any, made: Any, is_constant: bool, graph: tf.Graph) -> F
             "use tf.random.stateless_* with the given seed",
         )
     return None
+
+
+def _draws_the_same(plain: Any, augment: Any) -> bool:
+    """Whether all random numbers that an augmentation uses are the same under other seeds."""
+
+    def drawn(batch: Any, seed: tf.Tensor) -> list[tf.Tensor]:
+        made = map(tf.convert_to_tensor, tf.nest.flatten(augment(batch, seed)))
+        return [op.outputs[0] for op in upstream(made).values()
+                if "Random" in op.type and op.type not in MAKES_SEEDS]  # fmt: skip
+
+    draw = tf.function(drawn, autograph=False)
+    one, *others = (draw(plain, tf.constant([0, n], tf.int64)) for n in range(1, 3 + MOST_SEEDS))
+    return bool(one) and all(equal(one, other) for other in others)
 
 
 def _parted_from_inputs(plain: Any, augment: Any, made: Any) -> Finding | None:
