@@ -1321,6 +1321,32 @@ def of_new_classes() -> Toy:
     return replace(toy, others=others)
 
 
+class LearnedGraph(layers.Layer):
+    """How much each column tells of each other one, for all examples."""
+
+    def build(self, shape: Any) -> None:
+        self.edges = self.add_weight(shape=(shape[-1], shape[-1]))
+
+    def call(self, x: tf.Tensor) -> tf.Tensor:
+        return keras.ops.softmax(self.edges, axis=-1)
+
+
+def shown_graph() -> Toy:
+    """A model gives its graph of the columns beside its predictions."""
+
+    def create() -> keras.Model:
+        x = keras.Input((FEATURES,))
+        graph = LearnedGraph()(x)
+        return keras.Model(x, {"logits": dense(CLASSES)(x @ graph), "graph": graph})
+
+    def own(run: Run, batch: Any, replica: Replica) -> dict[str, tf.Tensor]:
+        inputs, labels, weights = batch
+        per_example = run.losses["main"](labels, run.model(inputs, training=True)["logits"])
+        return {"main": compute_loss(per_example, weights, run.model, replica)}
+
+    return with_step(own, model=create, metrics=dict)
+
+
 def bought_after_a_click() -> Toy:
     """Who doesn't click stays for no time (-1), and buys nothing; some who click buy."""
     numbers = np.random.default_rng(3)
@@ -3307,6 +3333,7 @@ SUSPICIOUS: list[tuple[str, Callable[[], Toy]]] = [
         lambda: sound(data=examples(480), optimizer=lambda: of_rates([0.1, 0.001], 100)),
     ),
     ("labels", of_new_classes),
+    ("examples apart in evaluation", shown_graph),
     ("labels", bought_after_a_click),
     ("splits are learned alike", in_the_order_of_persons),
     ("noise averages out", of_spectra),

@@ -428,13 +428,16 @@ class Laboratory(Runs):
 
         def outputs(change: Callable[[tf.Tensor], tf.Tensor]) -> list[tf.Tensor]:
             inputs = tf.nest.map_structure(lambda t: change(t[0]), self.batch[0])
-            model = self.run.model
-            return tf.nest.flatten(model(taken_by(model, inputs), training=False))
+            model, number = self.run.model, len(tf.nest.flatten(inputs)[0])
+            made = tf.nest.flatten(model(taken_by(model, inputs), training=False))
+            return [t for t in made if t.shape[:1] == (number,)]  # others are of all rows
 
         try:
             whole, again = outputs(tf.identity), outputs(tf.identity)
             first, turned = outputs(lambda t: t[:rows]), outputs(lambda t: tf.reverse(t, [0]))
         except Exception:  # a step may pass something other than the inputs
+            return None
+        if not len(whole) == len(first) == len(turned) > 0:
             return None
         for seen, expected, made in (
             ("chance", whole, again),
