@@ -1461,6 +1461,19 @@ def said() -> tuple[np.ndarray, np.ndarray]:
     return np.array([f"{label} {row}" for row, label in enumerate(labels)], object), labels
 
 
+def texts_dropped(seeds: int) -> Toy:
+    """Some texts become empty, and others a mark, by draws of as many seeds."""
+
+    def augment(batch: Any, seed: tf.Tensor) -> Any:
+        inputs, *rest = batch
+        for number, other in enumerate(("", "?")):
+            drawn = tf.random.stateless_uniform([BATCH], seed + number % seeds)
+            inputs = tf.where(drawn < 0.1, other, inputs)
+        return inputs, *rest
+
+    return replace(texts(), augment=augment)
+
+
 def texts_encoded_otherwise() -> Toy:
     """Texts whose labels have other numbers in validation."""
     labels = examples(60)[1]
@@ -7767,6 +7780,7 @@ MODES = [
         "augmentation", lambda: words_dropped(0.85),
         r"replaces \d\d% of inputs by 1: what is to be dropped and what", LOOK,
     ),
+    Fault("augmentation", lambda: texts_dropped(seeds=1), "2 random draws share one seed, and"),
     Fault(
         "moving averages",
         lambda: sound(model=model(lambda: layers.BatchNormalization(momentum=0.1), dense)),

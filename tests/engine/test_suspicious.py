@@ -211,6 +211,7 @@ from .faulty import (
     taught_by_copies,
     tenfold_drop,
     texts,
+    texts_dropped,
     thawed_in_a_loop,
     times_of_day,
     tokens,
@@ -4080,6 +4081,7 @@ AS_IT_SHOULD_BE: list[tuple[str, Callable[[], Toy]]] = [
     ("augmentation", lambda: with_latents(0)),
     ("augmentation", lambda: with_latents(1)),
     ("augmentation", lambda: with_latents(1, named=False)),
+    ("augmentation", lambda: texts_dropped(seeds=2)),
 ]
 
 

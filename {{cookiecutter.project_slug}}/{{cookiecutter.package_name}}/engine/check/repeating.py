@@ -356,11 +356,16 @@ def _parted_from_inputs(plain: Any, augment: Any, made: Any) -> Finding | None:
                 f"images are moved, but their {what} are not, or with other random numbers",
                 "apply the same change to both: stack them, or draw once for both",
             )
-    return (
+    if found := (
         _flipped_without(plain, made)
         or _columns_turned(plain, made)
         or _one_axis_renumbered(plain, made)
-        or _moved_apart(plain, made)
+    ):
+        return found
+    if any(each.dtype == tf.string for each in tf.nest.flatten(plain[:2])):
+        return None  # the others compare numbers
+    return (
+        _moved_apart(plain, made)
         or _have_other_partners(plain, augment)
         or _labels_moved(plain, augment)
         or _mixed_without_labels(plain, augment)
@@ -607,9 +612,10 @@ def _coarser(maps: np.ndarray, factor: int) -> np.ndarray:
 
 def _turned_into_others(lab: Laboratory, plain: Any, made: Any) -> Finding | None:
     """Whether images are flipped or rotated so that nearest neighbors have other labels."""
-    x, z = (np.asarray(tf.nest.flatten(batch[0])[0], "f8") for batch in (plain, made))
-    if x.ndim != 4 or z.shape != x.shape:
+    images = [tf.nest.flatten(batch[0])[0] for batch in (plain, made)]
+    if images[0].shape.rank != 4 or images[0].shape != images[1].shape:
         return None
+    x, z = (np.asarray(each, "f8") for each in images)
     known = neighbors.points({"train": lab.examples["train"]}).get("train")
     if known is None or known.labels.dtype.kind not in "iu":
         return None
@@ -791,7 +797,7 @@ def _share(mixed: np.ndarray, first: np.ndarray, second: np.ndarray) -> np.ndarr
 def _labels_moved(plain: Any, augment: Any) -> Finding | None:
     """Whether the augmentation separates inputs from labels, where it gets two examples alone."""
     inputs, labels = only(plain[0]), only(plain[1])
-    if inputs is None or labels is None or inputs.dtype == tf.string:
+    if inputs is None or labels is None:
         return None
     x, y = _numbers(inputs), _numbers(labels)
     others = _other_rows(y)
