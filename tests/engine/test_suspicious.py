@@ -823,6 +823,24 @@ def seldom_noisy() -> Toy:
     return sound(augment=moved(more))
 
 
+def velocities() -> Toy:
+    """An augmentation makes what a model of flows learns: noisy inputs, and their way to noise."""
+
+    def augment(batch: Any, seed: tf.Tensor) -> Any:
+        x, _, weights = batch
+        seeds = tf.unstack(tf.random.split(tf.cast(seed, tf.int32), 2))
+        noise = tf.random.stateless_normal(x.shape, seeds[0])
+        share = tf.random.stateless_uniform((x.shape[0], 1), seeds[1])
+        return (1 - share) * x + share * noise, noise - x, weights
+
+    x = np.random.default_rng(1).normal(size=(ROWS, 16)).astype("float32")
+    return sound(
+        model=lambda: keras.Sequential([keras.Input((16,)), dense(16)]), data=(x, x), others={},
+        losses=lambda: {"main": losses.MeanSquaredError(reduction="none")}, metrics=dict,
+        augment=augment,
+    )  # fmt: skip
+
+
 def erased() -> Toy:
     """Images are flipped with their labels, and a part that is hidden has no label."""
 
@@ -3208,6 +3226,7 @@ SUSPICIOUS: list[tuple[str, Callable[[], Toy]]] = [
     ("augmentation", erased),
     ("augmentation", cut_from_background),
     ("augmentation", seldom_noisy),
+    ("augmentation", velocities),
     ("inputs matter", with_events),
     ("order of rows", turned_by_rounding),
     ("every weight moves", distances),

@@ -44,6 +44,7 @@ MOSTLY = 0.6  # of the ids of inputs
 MOST_COLUMNS = 32  # of labels that are compared with each other
 FEW_KNOWN = 8  # rows that have two columns
 FEW_MOVED = 12  # images, of which fewer have a correlation by chance
+BESIDE = 0.2  # of the way between two labels: mixed ones are nearer to it
 MOST_CLASSES = 100  # of pixels; maps of more numbers, such as of depth, may be interpolated
 MOST_PLACES = 4  # random numbers that apply to all rows, such as a place in images
 OWN_SEED = "give each a seed of its own, for example from tf.random.split"
@@ -815,7 +816,11 @@ def _labels_moved(plain: Any, augment: Any) -> Finding | None:
     seen = ""
     if np.minimum(to_first, to_far).max() > 1e-6:  # labels of their own, as mixup gives
         of_x, of_y = _share(a, x[0], x[far]), _share(b, y[0], y[far])
-        is_mixed = (of_y > 0.02) & (of_y < 0.98)  # the others are mixed with themselves
+        way = y[far] - y[0]
+        # Others are mixed with themselves, or made of more than both, as by noise.
+        between = y[0] + of_y.reshape(-1, *[1] * way.ndim) * way
+        is_mixed = _distances(b, between) < BESIDE * np.abs(way).sum()
+        is_mixed &= (of_y > 0.02) & (of_y < 0.98)
         of_x, of_y = of_x[is_mixed], of_y[is_mixed]
         if len(of_x) >= 4 and min(of_x.std(), of_y.std()) > 0.05 and (
             np.corrcoef(of_x, of_y)[0, 1] < -0.5
