@@ -4560,6 +4560,10 @@ LOSS = [
         "images are flipped, and labels..boxes.. stay the same",
     ),
     Fault(
+        "augmentation", lambda: flipped_boxes(boxes_too=False, missing=0.5),
+        "images are flipped, and labels..boxes.. stay the same",
+    ),
+    Fault(
         "random numbers differ", lambda: sound(train_steps=(noisy_twice(same=True),)),
         "share a seed, so what one draws follows from what the other draws", verdict="look",
     ),
@@ -6148,13 +6152,14 @@ def translated_from_labels(shift: int) -> Toy:
     )  # fmt: skip
 
 
-def flipped_boxes(*, boxes_too: bool) -> Toy:
-    """Images that are flipped now and then, with a dict of boxes and classes."""
+def flipped_boxes(*, boxes_too: bool, missing: float = 0.0) -> Toy:
+    """Images that are flipped now and then, with a dict of boxes, some `missing`, and classes."""
     numbers = np.random.default_rng(0)
 
     def split(rows: int) -> tuple[np.ndarray, dict[str, np.ndarray]]:
         corner, size = (numbers.uniform(0, 0.5, (rows, 3, 2)) for _ in range(2))
         boxes = np.concatenate([corner, corner + size], axis=2).astype("float32")
+        boxes[numbers.random((rows, 3)) < missing] = np.nan
         images = numbers.normal(size=(rows, 6, 6, 1)).astype("float32")
         return images, {"boxes": boxes, "kinds": numbers.integers(0, CLASSES, rows)}
 

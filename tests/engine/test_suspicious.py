@@ -3679,6 +3679,7 @@ SUSPICIOUS: list[tuple[str, Callable[[], Toy]]] = [
     ("moving averages", lambda: averaged(0.9)),
     ("later positions", lambda: translated_from_labels(1)),
     ("augmentation", lambda: flipped_boxes(boxes_too=True)),
+    ("augmentation", lambda: flipped_boxes(boxes_too=True, missing=0.5)),
     ("padded inputs", sounds_with_padding),
     ("padded inputs", lambda: with_lengths(used=True)),
     ("padded inputs", until_month),
