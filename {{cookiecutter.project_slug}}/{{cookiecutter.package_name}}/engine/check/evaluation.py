@@ -357,7 +357,7 @@ def validation_and_test_alike(lab: Laboratory) -> Finding:
         step = "test_step" if name in updated else "validation_step"
         return (wrong if step == "test_step" else look)(
             f"{step} never updates the metric {name}, but the step of the other split does",
-            "its reported value is that of a metric without data",
+            "it has no data there, so its column is nan",
             f"call run.metrics[{name!r}].update_state in {step}",
         )
     if not (names := different(of_validation, of_test, 1e-3)):
