@@ -31,7 +31,7 @@ from proof.engine.types import Replica, Run
 from proof.task.config import TaskConfig
 from proof.task.losses import compute_loss
 
-from .toys import BATCH, CLASSES, FEATURES, Toy, step_of
+from .toys import BATCH, CLASSES, FEATURES, Toy, laboratory, step_of
 from .worked import CONTRASTIVE, GAN, tokens
 
 layers, losses, metrics = keras.layers, keras.losses, keras.metrics
@@ -6913,6 +6913,21 @@ def few_labels(left_out: bool = True) -> Toy:
     return with_labels(without, count=of_labeled, **steps)
 
 
+def rarely_unknown(left_out: bool) -> Toy:
+    """The label of one example, which isn't in the first batch, is -1: left out, or class 0."""
+
+    def of_class_0(labels: tf.Tensor, logits: tf.Tensor) -> tf.Tensor:
+        known = tf.maximum(labels, 0)
+        return losses.sparse_categorical_crossentropy(known, logits, from_logits=True)
+
+    sparse = partial(losses.SparseCategoricalCrossentropy, from_logits=True, reduction="none")
+    toy = sound(metrics=dict, losses=lambda: {
+        "main": sparse(ignore_class=-1) if left_out else of_class_0})  # fmt: skip
+    first = {*itertools.islice(laboratory(toy).batches.rows_from(0), BATCH)}
+    row = next(row for row in range(ROWS) if row not in first)
+    return replace(toy, data=changed(toy.data, 1, put(row, -1)))
+
+
 def filled_up(by: float, told: bool = False) -> Toy:
     """Numbers around 20, of which a model replaces those that are missing and then takes 20.
 
@@ -8207,6 +8222,8 @@ MODES = [
           "inputs and labels are the same numbers in training, but differ in evaluation"),
     Fault("labels", lambda: few_labels(left_out=False),
           "labels of -1, which is none of the 3 classes, train as class 0"),
+    Fault("labels", lambda: rarely_unknown(left_out=False),
+          "train as class 0: the marker for missing labels is used as a class"),
     Fault("augmentation", lambda: mirrored(new_sides=False), "number 0 .* less than number 2"),
     Fault("augmentation", lambda: mixed_up(exchanged=True), "but labels have more of the other"),
     Fault("augmentation", lambda: mapped_weights(moved=False), "augmented weights stay where they"),

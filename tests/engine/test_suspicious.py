@@ -168,6 +168,7 @@ from .faulty import (
     prompted,
     pushed,
     put,
+    rarely_unknown,
     rates_of_head,
     read_as_the_data,
     read_bytes,
@@ -3171,6 +3172,52 @@ def words_and_name(row: list[str]) -> tuple[list[int], str]:
 def read_with_case(file: Path, model: keras.Model) -> np.ndarray:
     """The words of a text, as the data has them."""
     return np.array([lengths_of(file.read_text().split())])
+def age_and_class() -> Toy:
+    """A number, whole years, beside a class."""
+
+    def split(rows: int, seed: int) -> tuple[Any, Any]:
+        inputs, labels = examples(rows, seed)
+        years = np.clip(40 + 2 * inputs[:, 0], 36, 46)
+        return inputs, {"age": years.astype("int64"), "class": labels}
+
+    def create() -> keras.Model:
+        x = keras.Input((FEATURES,))
+        return keras.Model(x, {"age": dense(1)(x), "class": dense(CLASSES)(x)})
+
+    def own(run: Run, batch: Any, replica: Replica) -> dict[str, tf.Tensor]:
+        inputs, labels, weights = batch
+        made = run.model(inputs, training=True)
+        years = made["age"][:, 0] - (tf.cast(labels["age"], made["age"].dtype) - 40)
+        per_example = run.losses["main"](labels["class"], made["class"]) + 0.01 * tf.square(years)
+        return {"main": compute_loss(per_example, weights, run.model, replica)}
+
+    return with_step(
+        own, model=create, data=split(ROWS, 1), others={"validation": split(60, 2)}, metrics=dict
+    )
+
+
+def defect_and_kind() -> Toy:
+    """Whether there is a defect, and which of five kinds; mostly there is none, 0."""
+
+    def split(rows: int, seed: int) -> tuple[Any, Any]:
+        inputs, _ = examples(rows, seed)
+        kind = np.where(np.arange(rows) % 10, 0, 1 + np.arange(rows) // 10 % 5)
+        inputs += kind[:, np.newaxis]
+        return inputs, {"defect": (kind > 0).astype("int64"), "kind": kind}
+
+    def create() -> keras.Model:
+        x = keras.Input((FEATURES,))
+        return keras.Model(x, {"defect": dense(2)(x), "kind": dense(6)(x)})
+
+    def own(run: Run, batch: Any, replica: Replica) -> dict[str, tf.Tensor]:
+        inputs, labels, weights = batch
+        made = run.model(inputs, training=True)
+        parts = [run.losses["main"](labels[name], made[name]) for name in ("defect", "kind")]
+        return {"main": compute_loss(tf.add_n(parts), weights, run.model, replica)}
+
+    return with_step(
+        own, model=create, data=split(ROWS, 1), others={"validation": split(60, 2)}, metrics=dict
+    )
 
 
 SUSPICIOUS: list[tuple[str, Callable[[], Toy]]] = [
@@ -3839,6 +3886,9 @@ def of_codes(*, of_edges: bool) -> Toy:
 
 
 AS_IT_SHOULD_BE: list[tuple[str, Callable[[], Toy]]] = [
+    ("labels", lambda: rarely_unknown(left_out=True)),
+    ("labels", age_and_class),
+    ("labels", defect_and_kind),
     ("weights in evaluation", sound),
     ("a train step runs", sparse_predictions),
     ("a train step runs", answers_of_a_module),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import time
+from typing import Any
 
 import numpy as np
 import tensorflow as tf
@@ -28,6 +29,7 @@ from .runs import Failed
 MOST_ROWS = 128  # of a split, whose noise is looked for
 TIMED_BATCHES = 20
 BATCHES_WITH_NAN = 40  # in which NaN is searched for
+BATCHES_WITH_MARKS, MOST_MARKS = 40, 4  # in which labels of no class are searched for; of these
 SHORT = 0.01  # seconds per batch: too few to wait for
 BY_CHANCE = 1e-6
 NEW = 0.05  # of the labels, which may be new, as items and users are
@@ -274,15 +276,12 @@ def _trained_as_classes(
     lab: Laboratory, name: str, array: np.ndarray, marks: np.ndarray, classes: int
 ) -> Finding | None:
     """Whether the marker for missing labels is used as a class, and not given a weight of 0."""
-    given = dict(named_leaves(lab.batch))[name]
-
-    def trains_as(mark: int, number: int) -> bool:
-        labels = tf.where(given == mark, tf.cast(number, given.dtype), given)
-        return not lab.base.trains_otherwise(lab.look(with_array(lab.batch, name, labels)))
-
-    for mark in map(int, marks[:2]):
+    for mark, (step, batch) in _steps_with(lab, name, marks[:2]).items():
+        base = lab.look(batch, step=step)
         numbers = sorted({0, 1, abs(mark) % classes, mark % classes, classes - 1})
-        same = [n for n in numbers if trains_as(mark, n)]
+        others = (lab.look(_relabeled(batch, name, mark, n), step=step) for n in numbers)
+        same = [n for n, other in zip(numbers, others, strict=True)
+                if not base.trains_otherwise(other)]  # fmt: skip
         if not same or len(same) == len(numbers):
             continue
         if not np.any(array == same[0]):  # it is a class of its own
@@ -293,6 +292,24 @@ def _trained_as_classes(
             "give them a weight of 0, and exclude them in count",
         )
     return None
+
+
+def _steps_with(lab: Laboratory, name: str, marks: np.ndarray) -> dict[int, tuple[int, Any]]:
+    """The first of some steps that has each of these labels of training data, and its batch."""
+    sought = marks[np.isin(marks, lab.examples["train"].get(name, ()))].tolist()
+    found: dict[int, tuple[int, Any]] = {}
+    for step, batch in enumerate(lab.batches.dataset(0, BATCHES_WITH_MARKS) if sought else ()):
+        given = dict(named_leaves(batch)).get(name, ())
+        found |= {n: (step, batch) for n in sought if n not in found and np.isin(n, given)}
+        if len(found) == len(sought):
+            break
+    return found
+
+
+def _relabeled(batch: Any, name: str, mark: int, number: int) -> Any:
+    """A batch with another number in place of one of these labels."""
+    given = dict(named_leaves(batch))[name]
+    return with_array(batch, name, tf.where(given == mark, tf.cast(number, given.dtype), given))
 
 
 def _other_classes(split: str, name: str, array: np.ndarray, classes: int) -> Finding:
@@ -597,14 +614,36 @@ def _has_weights_for_each(lab: Laboratory, classes: int) -> bool:
 
 
 def _are_handled(lab: Laboratory, name: str, labels: np.ndarray, split: str) -> bool:
-    """Whether a step with all of these labels went well; on the CPU it would have failed.
+    """Whether steps with all of these labels go well; on the CPU they would fail.
 
     Markers, for example for examples of no known class, may occur in evaluated data only.
     """
     batch = dict(named_leaves(lab.batch)).get(name)
     if batch is not None and lab.base.finite and bool(np.isin(labels, batch).all()):
         return True
-    return split != "train" and bool(np.isin(labels, IGNORED).all()) and _is_finite(lab, split)
+    if split == "train":
+        return batch is not None and _go_well(lab, name, labels[:MOST_MARKS])
+    return bool(np.isin(labels, IGNORED).all()) and _is_finite(lab, split)
+
+
+def _go_well(lab: Laboratory, name: str, labels: np.ndarray) -> bool:
+    """Whether train steps with each of these labels are finite.
+
+    The steps are real ones; where a label is so rare that none of them has it, it is put in place
+    of the first one of the first batch.
+    """
+    steps = _steps_with(lab, name, labels)
+    given = dict(named_leaves(lab.batch))[name]
+    is_first = tf.reshape(tf.range(tf.size(given)) == 0, given.shape)
+    for label in labels.tolist():
+        put = with_array(lab.batch, name, tf.where(is_first, tf.cast(label, given.dtype), given))
+        step, batch = steps.get(label, (0, put))
+        try:
+            if not lab.look(batch, step=step).finite:
+                return False
+        except Failed:
+            return False
+    return True
 
 
 def _is_finite(lab: Laboratory, split: str) -> bool:
@@ -619,8 +658,11 @@ def _classes(lab: Laboratory, name: str, labels: np.ndarray) -> tuple[int, bool]
     """The number of classes of the outputs, if labels are class numbers; and whether a loss gets
     one-hot labels instead.
     """
-    of_batch = np.ravel(dict(named_leaves(lab.batch)).get(name, np.zeros(0)))
-    for loss, (given, predictions, _) in lab.base.calls.items():
+    leaves = {n: np.ravel(t) for n, t in named_leaves(lab.batch) if n.startswith("labels")}
+    of_batch = leaves.pop(name, np.zeros(0))
+    others = [x for x in leaves.values() if x.dtype.kind in "fiub"]
+    found = [(0.0, 0, False)]
+    for loss, (given, predictions, _) in lab.base.all_calls:
         if not isinstance(given, np.ndarray) or not isinstance(predictions, np.ndarray):
             continue  # such as those of several outputs
         numbers = predictions.ndim == labels.ndim + 1
@@ -639,9 +681,21 @@ def _classes(lab: Laboratory, name: str, labels: np.ndarray) -> tuple[int, bool]
             continue
         # Other labels are computed from the batch, such as the row of the matching example.
         inside = (of_batch >= 0) & (of_batch < predictions.shape[-1])
-        if not inside.any() or np.mean(classes[inside] == of_batch[inside]) > 0.5:
-            return int(predictions.shape[-1]), bool(is_one_hot)
-    return 0, False
+        if not inside.any() or np.mean(classes[inside] == of_batch[inside]) <= 0.5:
+            continue
+        agree = _agreement(classes, of_batch)
+        of_others = (_agreement(x, y) for x in (classes, np.ravel(given)) for y in others)
+        if agree >= max(of_others, default=0.0):  # else it is the loss of another head
+            found.append((agree, int(predictions.shape[-1]), bool(is_one_hot)))
+    return max(found)[1:]
+
+
+def _agreement(given: np.ndarray, labels: np.ndarray) -> float:
+    """The share of some labels that a loss gets as they are, of those that aren't missing."""
+    if given.shape != labels.shape:
+        return 0.0
+    known = (labels >= 0) & ~np.isin(labels, IGNORED)
+    return float(np.mean(given[known] == labels[known])) if known.any() else 0.0
 
 
 def _missing_in_one(a: np.ndarray, b: np.ndarray) -> int | None:
