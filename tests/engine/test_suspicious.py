@@ -1438,30 +1438,35 @@ def known_above(bound: float) -> Toy:
     return sound(model=create, data=marked[0], others={"validation": marked[1]})
 
 
-def one_step_or_several(several: int) -> Toy:
-    """The next step of a series, and in validation as many as that, each from the one before."""
+def one_step_or_several(several: int, trained: int = 1) -> Toy:
+    """The next step of a series, and in validation as many as that, each from the one before.
+
+    Or one number of the steps that are `trained`.
+    """
     numbers = np.random.default_rng(2)
 
     def split(rows: int, steps: int) -> tuple[np.ndarray, np.ndarray]:
         first = numbers.normal(size=(rows, 2)).astype("float32")
-        return first, np.stack([first * 0.9**k for k in range(1, steps + 1)], axis=1)
+        series = np.stack([first * 0.9**k for k in range(1, steps + 1)], axis=1)
+        return first, series if trained == 1 else series[..., 0]
 
     def roll(steps: int) -> Callable[..., Any]:
         def one_step(run: Run, batch: Any, replica: Replica) -> dict[str, tf.Tensor]:
             at, labels, weights = batch
             made = []
             for _ in range(steps):
-                at = run.model(at, training=steps == 1)
-                made.append(at)
-            error = tf.reduce_mean(tf.square(tf.stack(made, axis=1) - labels), axis=[1, 2])
+                at = run.model(at, training=steps == trained)
+                made.append(at if trained == 1 else at[:, 0])
+            squares = tf.square(tf.stack(made, axis=1) - labels)
+            error = tf.reduce_mean(squares, axis=[*range(1, squares.shape.rank)])
             return {"main": compute_loss(error, weights, run.model, replica)}
 
         return one_step
 
     return regression(
         model=lambda: keras.Sequential([keras.Input((2,)), dense(2)]),
-        data=split(ROWS, 1), others={"validation": split(60, several)},
-        train_steps=(roll(1),), validation_step=roll(several),
+        data=split(ROWS, trained), others={"validation": split(60, several)},
+        train_steps=(roll(trained),), validation_step=roll(several),
     )  # fmt: skip
 
 
@@ -3220,7 +3225,26 @@ def defect_and_kind() -> Toy:
     )
 
 
+def raters() -> Toy:
+    """Training has the answers of five raters, some of them missing, -1; validation the truth."""
+    inputs, labels = examples()
+    silent = np.random.default_rng(1).random((ROWS, 5)) < 0.4
+
+    def of_raters(run: Run, batch: Any, replica: Replica) -> dict[str, tf.Tensor]:
+        inputs, said, weights = batch
+        logits = run.model(inputs, training=True)
+        parts = [run.losses["main"](said[:, rater], logits) for rater in range(5)]
+        return {"main": compute_loss(tf.add_n(parts), weights, run.model, replica)}
+
+    return sound(
+        data=(inputs, np.where(silent, -1, labels[:, np.newaxis])), train_steps=(of_raters,),
+        losses=lambda: {"main": ignoring(-1)}, metrics=dict, others={"validation": examples(60, 2)},
+    )  # fmt: skip
+
+
 SUSPICIOUS: list[tuple[str, Callable[[], Toy]]] = [
+    ("splits alike", raters),
+    ("splits alike", lambda: one_step_or_several(24, trained=12)),
     ("loss falls on one batch", mostly_zero),
     ("loss falls on one batch", compared_with_a_queue),
     ("splits alike", of_two_forms),

@@ -40,6 +40,7 @@ MOST_MEAN = 1_000  # images of which the mean is compared
 SEVERAL = 5  # classes
 MOST_CLASSES = 100  # whose frequencies are compared
 MANY_NUMBERS = 30  # of an example
+MANY_ROWS = 1_000_003  # as many as no other axis has
 
 
 @relation("data is finite")
@@ -134,6 +135,8 @@ def _otherwise_shaped(
         # Training may be of one step of a series, and evaluation of several.
         may_be |= array.ndim == raw.ndim > 2 and array.shape[2:] == raw.shape[2:]
         may_be |= has_other_form
+        # Other shapes would be an error in steps that aren't made for them.
+        may_be |= not _would_broadcast(array.shape[1:], raw.shape[1:])
         return (look if may_be and _is_evaluated(lab) else wrong)(
             f"{name} has shape {array.shape[1:]} in {split} data and {shape} in training data"
         )
@@ -149,6 +152,15 @@ def _otherwise_shaped(
             f"{name} has dtype {array.dtype} in {split} data and {raw.dtype} in training data"
         )
     return None
+
+
+def _would_broadcast(a: tuple[int, ...], b: tuple[int, ...]) -> bool:
+    """Whether rows of two shapes combine without an error, as (rows,) and (rows, 1) do."""
+    try:
+        np.broadcast_shapes((MANY_ROWS, *a), (MANY_ROWS, *b))
+    except ValueError:
+        return False
+    return True
 
 
 def _missing_elsewhere(
