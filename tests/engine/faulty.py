@@ -3636,6 +3636,18 @@ def heads_by(change: Callable[[np.ndarray], np.ndarray]) -> Toy:
         "validation": (3 * inputs, heads)})  # fmt: skip
 
 
+def unrelated_pictures() -> Toy:
+    """Labels that have nothing to do with their pictures."""
+    numbers = np.random.default_rng(1)
+
+    def create() -> keras.Model:
+        convolved = layers.Conv2D(2, 3), layers.GlobalAveragePooling2D()
+        return keras.Sequential([keras.Input((8, 8, 1)), *convolved, dense(CLASSES)])
+
+    data = numbers.normal(size=(1200, 8, 8, 1)), numbers.integers(0, CLASSES, 1200)
+    return sound(model=create, data=data, others={}, optimizer=lambda: keras.optimizers.Adam(0.01))
+
+
 def moved_images(
     changed: Callable[[tf.Tensor, tf.Tensor], tf.Tensor], *, divided_by: float = 1.0
 ) -> Toy:
@@ -4089,6 +4101,7 @@ DATA = [
         "labels belong to inputs", lambda: heads_by(np.random.default_rng(0).permutation),
         r"neighbors have the same label of labels\['class'\] in train data .* not in validation",
     ),
+    Fault("labels belong to inputs", unrelated_pictures, "neither an input feature nor the near"),
     Fault("labels belong to inputs", texts_encoded_otherwise, "validation data are encoded diff"),
     Fault("labels belong to inputs", lambda: topics(1), "validation data are encoded differently"),
     Fault(

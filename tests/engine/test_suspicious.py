@@ -3242,9 +3242,37 @@ def raters() -> Toy:
     )  # fmt: skip
 
 
+def adding() -> Toy:
+    """The sum of two marked numbers of a series, which a few steps don't teach."""
+    numbers = np.random.default_rng(1)
+    values, marked = numbers.random((300, 40)), np.zeros((300, 40))
+    for half in (0, 20):
+        marked[np.arange(300), half + numbers.integers(0, 20, 300)] = 1
+    return regression(
+        model=lambda: keras.Sequential([keras.Input((40, 2)), layers.LSTM(8), dense(1)]),
+        data=(np.stack([values, marked], axis=2).astype("float32"),
+              (values * marked).sum(axis=1).astype("float32")),
+        others={}, optimizer=lambda: keras.optimizers.Adam(0.0005),
+    )  # fmt: skip
+
+
+def few_positives() -> Toy:
+    """Of the positive examples of training some are labeled, and all others are 0."""
+
+    def split(rows: int, seed: int, known: float) -> tuple[np.ndarray, np.ndarray]:
+        inputs, labels = examples(rows, seed)
+        inputs[labels > 0] += 6
+        is_known = np.random.default_rng(seed).random(rows) < known
+        return inputs, ((labels > 0) & is_known).astype("int64")
+
+    return sound(data=split(600, 1, 0.15), others={"validation": split(300, 2, 1)}, metrics=dict)
+
+
 SUSPICIOUS: list[tuple[str, Callable[[], Toy]]] = [
     ("splits alike", raters),
     ("splits alike", lambda: one_step_or_several(24, trained=12)),
+    ("labels belong to inputs", adding),
+    ("labels belong to inputs", few_positives),
     ("loss falls on one batch", mostly_zero),
     ("loss falls on one batch", compared_with_a_queue),
     ("splits alike", of_two_forms),

@@ -11,6 +11,7 @@ import numpy as np
 MOST = 600  # rows of a split
 PLACES = 512  # for words and tokens, by their hash
 SHUFFLES = 20  # of the labels, to estimate agreement by chance
+FEWEST = 20  # rows of a class
 
 
 class Points(NamedTuple):
@@ -66,6 +67,18 @@ def agreement(of: Points, among: Points, beyond: float = -np.inf) -> float:
     distances = squared_distances(of.inputs, among.inputs)
     nearest = np.where(distances < beyond, np.inf, distances).argmin(axis=1)
     return _agree(of.labels, among.labels, nearest)
+
+
+def tells_a_class(of: Points, among: Points) -> bool:
+    """Whether rows of some class lie next to that class, as where few others of it are labeled."""
+    nearest = among.labels[squared_distances(of.inputs, among.inputs).argmin(axis=1)]
+    for label, times in zip(*np.unique(of.labels, return_counts=True), strict=True):
+        usual = np.mean(among.labels == label)
+        more = np.mean(nearest[of.labels == label] == label) - usual
+        by_chance = 4 * np.sqrt(usual * (1 - usual) / times)
+        if times >= FEWEST and more > max((1 - usual) / 2, by_chance):
+            return True
+    return False
 
 
 def distance(of: Points, among: Points) -> float:
