@@ -3268,6 +3268,21 @@ def few_positives() -> Toy:
     return sound(data=split(600, 1, 0.15), others={"validation": split(300, 2, 1)}, metrics=dict)
 
 
+def rebuilt_stream() -> Toy:
+    """A stream of inputs alone is rebuilt; validation tells which are of another kind."""
+
+    def rebuild(run: Run, batch: Any, replica: Replica) -> dict[str, tf.Tensor]:
+        inputs, *_, weights = batch
+        per_example = tf.reduce_mean(tf.square(run.model(inputs, training=True) - inputs), axis=1)
+        return {"main": compute_loss(per_example, weights, run.model, replica)}
+
+    return with_step(
+        rebuild, model=model(dense, last=lambda: dense(FEATURES)), data=stream(examples()[0]),
+        others={"validation": changed(examples(60, 2), 1, lambda y: np.int64(y > 1))},
+        losses=dict, metrics=dict,
+    )  # fmt: skip
+
+
 SUSPICIOUS: list[tuple[str, Callable[[], Toy]]] = [
     ("splits alike", raters),
     ("splits alike", lambda: one_step_or_several(24, trained=12)),
@@ -3941,6 +3956,7 @@ AS_IT_SHOULD_BE: list[tuple[str, Callable[[], Toy]]] = [
     ("labels", lambda: rarely_unknown(left_out=True)),
     ("labels", age_and_class),
     ("labels", defect_and_kind),
+    ("labels are mixed", rebuilt_stream),
     ("weights in evaluation", sound),
     ("a train step runs", sparse_predictions),
     ("a train step runs", answers_of_a_module),
@@ -4537,6 +4553,15 @@ def test_a_loss_that_gets_the_model_is_not_accused() -> None:
     found = dict(check(laboratory(toy), select()))
     assert not {claim: str(f) for claim, f in found.items() if f.verdict == "WRONG"}
     assert found["a train step runs"].verdict == "ok"
+
+
+@pytest.mark.parametrize("name", ["data is finite", "labels are mixed"])
+def test_an_endless_stream_may_have_other_shares_than_validation(name: str) -> None:
+    balanced = stream(changed(examples(), 1, lambda y: np.arange(len(y)) % 2)).repeat()
+    natural = changed(examples(60, 2), 1, lambda y: np.where(np.arange(60) % 10, 1, 2))
+    lab = laboratory(sound(data=balanced, others={"validation": natural}), steps=40)
+    finding = RELATIONS[name].observe(lab)
+    assert finding.verdict == "ok", finding
 
 
 def test_the_seed_of_a_run_orders_no_data() -> None:

@@ -451,25 +451,39 @@ def labels_are_mixed(lab: Laboratory) -> Finding:
     """Batches of a stream contain all classes, about as often as the data does."""
     if not lab.batches.is_stream:
         return ok("not looked at: data that is not a stream is shuffled as a whole")
-    known = [arrays.get("labels", np.zeros(0)) for arrays in lab.examples.values()]
-    labels = max(known, key=lambda y: len(np.unique(y)))  # of a long stream only some are read
-    if labels.dtype.kind not in "iu" or labels.ndim != 1:
+    known = {split: arrays["labels"] for split, arrays in lab.examples.items()
+             if "labels" in arrays_of(arrays, "labels", "iu", axes=(1,))}  # fmt: skip
+    if "train" not in known:
         return ok("not looked at: examples do not have exactly one label")
-    classes, times = np.unique(labels, return_counts=True)
     batches = (dict(named_leaves(batch))["labels"] for batch in lab.plain_batches)
     of_batch = np.concatenate([np.asarray(labels[0]) for labels in batches])
-    shares, there = times / len(labels), np.array([np.mean(of_batch == c) for c in classes])
-    drawn = np.random.default_rng(0).multinomial(len(of_batch), shares, 100) / len(of_batch)
-    by_chance = np.abs(drawn - shares).sum(axis=1).max()
-    if len(classes) < len(labels) / 10 and np.abs(there - shares).sum() > by_chance + 0.2:
-        return wrong(
-            f"the first batches have labels of {np.count_nonzero(there)} classes, the data of "
-            f"{len(classes)}",
-            "the stream is sorted by label or in blocks, and the shuffle buffer is too small to "
-            f"mix it ({SHUFFLE_BUFFER} examples)",
-            "shuffle the files or rows before reading them, with a constant seed",
-        )
+    # Of a long stream only some are read; then other splits tell which classes there are.
+    for split in ["train"] if lab.is_whole("train") else known:
+        labels = known[split]
+        classes, times = np.unique(labels, return_counts=True)
+        shares, there = times / len(labels), np.array([np.mean(of_batch == c) for c in classes])
+        drawn = np.random.default_rng(0).multinomial(len(of_batch), shares, 100) / len(of_batch)
+        apart, by_chance = (_apart(x, shares, split == "train").max() for x in (there, drawn))
+        if len(classes) < len(labels) / 10 and apart > by_chance + 0.2:
+            return wrong(
+                f"the first batches have labels of {np.count_nonzero(there)} classes, the data of "
+                f"{len(classes)}",
+                "the stream is sorted by label or in blocks, and the shuffle buffer is too small "
+                f"to mix it ({SHUFFLE_BUFFER} examples)",
+                "shuffle the files or rows before reading them, with a constant seed",
+            )
     return ok()
+
+
+def _apart(there: np.ndarray, shares: np.ndarray, are_of_training: bool) -> np.ndarray:
+    """How different the shares of the classes (..., classes) are, from 0 to 2.
+
+    Those of another split may be others on purpose, as where rare classes are drawn more often.
+    Then only classes that are not there count.
+    """
+    if are_of_training:
+        return np.asarray(np.abs(there - shares).sum(axis=-1))
+    return np.asarray(2 * np.where(there == 0, shares, 0).sum(axis=-1))
 
 
 @relation("labels belong to inputs")

@@ -149,7 +149,11 @@ class Laboratory(Runs):
         """The first two batches before they are augmented: nests of (1, rows, ...)."""
         batches = self.batches
         plain = TrainingBatches(
-            batches.split, batches.layout, seed=batches.seed, last_batch=batches.last_batch
+            batches.split,
+            batches.layout,
+            seed=batches.seed,
+            last_batch=batches.last_batch,
+            steps=self.num_steps,
         )
         return list(plain.dataset(0, 2))
 

@@ -25,6 +25,7 @@ from ..batches import (
     BatchLayout,
     TrainingBatches,
     evaluation_batches,
+    is_endless,
     num_examples,
     worker_split,
 )
@@ -616,6 +617,8 @@ class Runs:
     def is_whole(self, name: str) -> bool:
         """Whether `examples` contains all of a split."""
         first, split = next(iter(self.examples[name].values()), None), self.datasets[name]
+        if is_endless(split):
+            return False
         return first is None or len(first) == num_examples(worker_split(split))
 
 
