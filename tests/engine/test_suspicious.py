@@ -3225,6 +3225,17 @@ def defect_and_kind() -> Toy:
     )
 
 
+def flags_and_age() -> Toy:
+    """Seven answers of yes or no, and one real number; rows are divided by chance."""
+    numbers = np.random.default_rng(1)
+    inputs = np.c_[numbers.integers(0, 2, (1100, 7)), numbers.normal(size=1100)].astype("float32")
+    labels = (inputs.sum(axis=1) > 3.5).astype("int64")
+    return sound(
+        model=lambda: keras.Sequential([keras.Input((8,)), dense(CLASSES)]),
+        data=(inputs[:900], labels[:900]), others={"validation": (inputs[900:], labels[900:])},
+    )  # fmt: skip
+
+
 def raters() -> Toy:
     """Training has the answers of five raters, some of them missing, -1; validation the truth."""
     inputs, labels = examples()
@@ -3284,6 +3295,7 @@ def rebuilt_stream() -> Toy:
 
 
 SUSPICIOUS: list[tuple[str, Callable[[], Toy]]] = [
+    ("rows in two splits", flags_and_age),
     ("splits alike", raters),
     ("splits alike", lambda: one_step_or_several(24, trained=12)),
     ("labels belong to inputs", adding),

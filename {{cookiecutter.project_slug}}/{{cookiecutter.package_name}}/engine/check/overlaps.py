@@ -24,6 +24,7 @@ MANY = 0.2  # of the rows of a split
 MOST_SHADES = 20_000_000  # of parts of images, that are counted
 SHADES = 32  # in a part of an image that hardly occurs twice by chance
 MANY_VALUES = 20  # of a column
+MOST_REAL = 1_000  # rows, in which the values of columns are counted
 BY_CHANCE = 1e-3  # pairs of rows that are alike by chance
 FEW_TIMES = 20  # that a part occurs in images that were cut or composed from the same picture
 LONG_RUN = 32  # positions
@@ -496,6 +497,10 @@ def _features(
         return None
     spread = np.ma.masked_invalid(a).std(axis=0).filled(0)
     if np.count_nonzero(spread) < 3:
+        return None
+    # Where nearly all columns of a table have few values, distances jump.
+    are_real = (len(np.unique(column)) > MANY_VALUES for column in a[:MOST_REAL].T)
+    if all(train[n].ndim <= 2 for n in names) and sum(are_real) < 3:
         return None
     if any(train[n].ndim > 2 for n in names):  # positions share one unit, columns have their own
         spread = np.where(spread > 0, spread.max(), 0)
