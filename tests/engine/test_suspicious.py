@@ -3279,6 +3279,18 @@ def few_positives() -> Toy:
     return sound(data=split(600, 1, 0.15), others={"validation": split(300, 2, 1)}, metrics=dict)
 
 
+def parts_of_twenty() -> Toy:
+    """Shares of 20 votes, of which validation has 0 and 1 once each, by chance."""
+    numbers = np.random.default_rng(1)
+
+    def split(rows: int, ends: list[int]) -> tuple[np.ndarray, np.ndarray]:
+        shares = np.clip(np.round(20 * numbers.random(rows)), 1, 19) / 20
+        shares[: len(ends)] = ends
+        return examples(rows)[0], shares.astype("float32")
+
+    return regression(data=split(ROWS, [0, 0, 1, 1]), others={"validation": split(60, [0, 1])})
+
+
 def rebuilt_stream() -> Toy:
     """A stream of inputs alone is rebuilt; validation tells which are of another kind."""
 
@@ -3296,6 +3308,13 @@ def rebuilt_stream() -> Toy:
 
 SUSPICIOUS: list[tuple[str, Callable[[], Toy]]] = [
     ("rows in two splits", flags_and_age),
+    (  # numbers of many sizes
+        "scale",
+        lambda: sound(
+            data=changed(examples(), 0, lambda x: put((5, 0), 5000.0)(np.exp(x))),
+            others={"validation": changed(examples(60, 2), 0, np.exp)},
+        ),
+    ),
     ("splits alike", raters),
     ("splits alike", lambda: one_step_or_several(24, trained=12)),
     ("labels belong to inputs", adding),
@@ -3969,6 +3988,7 @@ AS_IT_SHOULD_BE: list[tuple[str, Callable[[], Toy]]] = [
     ("labels", age_and_class),
     ("labels", defect_and_kind),
     ("labels are mixed", rebuilt_stream),
+    ("scaled by training data", parts_of_twenty),
     ("weights in evaluation", sound),
     ("a train step runs", sparse_predictions),
     ("a train step runs", answers_of_a_module),

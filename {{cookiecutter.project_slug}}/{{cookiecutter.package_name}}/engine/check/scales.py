@@ -261,7 +261,9 @@ def _compared(
     fix = "scale every split in the same way, with the statistics of the training data"
     reach, reach_other = (max(np.abs(x).max(), 1e-12) for x in (a, b))
     ratio = spread_other / spread
-    if not 0.2 < ratio < 5 and not 0.2 < reach_other / reach < 5:
+    # One row may be very large, but another scale is that of most rows.
+    ratios = ratio, reach_other / reach, _usual_size(b) / _usual_size(a)
+    if not any(0.2 < each < 5 for each in ratios):
         # The same in all rows it may stand for what this split doesn't have.
         return (wrong if np.ptp(other, axis=0).any() else look)(
             f"{name} of {split} data reach {reach_other:.3g}, those of training data {reach:.3g}",
@@ -294,6 +296,13 @@ def _compared(
             "splits are scaled differently, or columns are in a different order",
         )
     return None
+
+
+def _usual_size(x: np.ndarray) -> float:
+    """The largest number of a row, in all but a tenth of the rows that aren't all 0."""
+    sizes = np.abs(x.reshape(len(x), -1)).max(axis=1)
+    several = sizes[sizes > 0]
+    return float(np.quantile(several, 0.9, method="lower")) if len(several) else 1e-12
 
 
 def _series(lab: Laboratory) -> Iterator[tuple[str, np.ndarray]]:
@@ -529,7 +538,9 @@ def _scaled_by_itself(array: np.ndarray) -> str:
         return "have standard deviation 1 exactly"
     ends = columns.min(axis=0) == 0, columns.max(axis=0) == 1
     once = np.sum((columns == 0) | (columns == 1), axis=0) == 2
-    once &= np.ptp(np.diff(np.sort(columns, axis=0), axis=0), axis=0) > EXACT  # else a grid
+    steps = np.diff(np.sort(columns, axis=0), axis=0)
+    once &= np.ptp(steps, axis=0) > EXACT  # else a grid
+    once &= np.mean(steps > 0, axis=0) > 0.5  # else shares, such as of 20 votes
     if x.ndim <= 2 and np.sum(ends[0] & ends[1] & once) >= min(2, columns.shape[1]):
         return "range from 0 to 1 exactly"
     return ""
