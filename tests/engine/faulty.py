@@ -3065,13 +3065,16 @@ def relabeled(several: bool = False) -> Toy:
     )  # fmt: skip
 
 
-def series_that_drops(to: float, masked: bool = False) -> Toy:
-    """Windows (rows, 12, 1) of a slow wave that is another number at some places."""
+def series_that_drops(to: float, masked: bool = False, at_once: int = 1) -> Toy:
+    """Windows (rows, 12, 1) of a slow wave that is another number at some places, some at once."""
     numbers = np.random.default_rng(7)
     starts = numbers.uniform(0, 6, ROWS + 60)
     waves = 3 + np.sin(starts[:, np.newaxis] + np.arange(12) / 4)
     labels = np.digitize(waves[:, -1], (2.5, 3.5))
-    waves[numbers.random(waves.shape) < 0.05] = to
+    if at_once > 1:
+        waves[::4, 4 : 4 + at_once] = to
+    else:
+        waves[numbers.random(waves.shape) < 0.05] = to
     inputs = waves[..., np.newaxis].astype("float32")
 
     def create() -> keras.Model:
@@ -4416,6 +4419,16 @@ DATA = [
     Fault(
         "marks", lambda: sound(data=changed(examples(), 0, put((slice(9), 2), -999))),
         "9 values of column 2 of inputs are -999, far from all others",
+    ),
+    Fault(
+        "marks",  # behind another one that may be a measurement
+        lambda: sound(data=changed(
+            examples(), 0, lambda x: put((slice(9), 4), -999)(put((slice(9), 2), -4.0)(x)))),
+        "9 values of column 4 of inputs are -999, far from all others",
+    ),
+    Fault(
+        "marks", lambda: series_that_drops(-999, at_once=3),
+        "values of channel 0 of inputs are -999, far from all others",
     ),
     Fault(
         "scale",

@@ -189,6 +189,7 @@ from .faulty import (
     scored,
     segmented,
     series_of_channels,
+    series_that_drops,
     set_rate,
     several_labels,
     several_numbers,
@@ -3236,6 +3237,40 @@ def flags_and_age() -> Toy:
     )  # fmt: skip
 
 
+def goal_reached() -> Toy:
+    """A column has a small reward, and a large one where another column says that it is the end."""
+    inputs, labels = examples()
+    at_end = np.arange(ROWS) % 10 == 0
+    inputs[:, 2] = np.where(at_end, 1, -0.01 * np.abs(inputs[:, 2]))
+    inputs[:, 3] = at_end
+    return sound(data=(inputs, labels), others={})
+
+
+def gaps_masked(by_layer: bool) -> Toy:
+    """Two channels of a series, which are -999 at times; a layer masks these, or another input."""
+    numbers = np.random.default_rng(1)
+
+    def split(rows: int) -> tuple[Any, np.ndarray]:
+        series = numbers.normal(size=(rows, 12, 2)).astype("float32")
+        labels = np.digitize(series[:, -1, 0], (-0.5, 0.5))
+        series[::4, 4:7] = -999
+        known = (series[..., :1] != -999).astype("float32")
+        return series if by_layer else {"series": series, "known": known}, labels
+
+    def create() -> keras.Model:
+        x = {"series": keras.Input((12, 2), name="series")}
+        seen = x["series"]
+        if by_layer:
+            seen = layers.Masking(-999)(seen)
+        else:
+            x["known"] = keras.Input((12, 1), name="known")
+            seen = seen * x["known"]
+        made = dense(CLASSES)(layers.GRU(4)(seen))
+        return keras.Model(x["series"] if by_layer else x, made)
+
+    return sound(model=create, data=split(ROWS), others={"validation": split(60)})
+
+
 def raters() -> Toy:
     """Training has the answers of five raters, some of them missing, -1; validation the truth."""
     inputs, labels = examples()
@@ -3308,6 +3343,10 @@ def rebuilt_stream() -> Toy:
 
 SUSPICIOUS: list[tuple[str, Callable[[], Toy]]] = [
     ("rows in two splits", flags_and_age),
+    ("marks", goal_reached),
+    ("marks", lambda: gaps_masked(by_layer=True)),
+    ("marks", lambda: gaps_masked(by_layer=False)),
+    ("marks", lambda: series_that_drops(-999, masked=True, at_once=3)),
     (  # numbers of many sizes
         "scale",
         lambda: sound(

@@ -28,6 +28,7 @@ from .probe import replaced
 MANY = 0.2  # of the places of an array
 FEW, MANY_VALUES = 0.02, 500_000  # of a split's values that training lacks; values compared
 FEW_OTHERS = 10  # numbers of a column
+FEWEST_GAPS = 5  # positions of series that have a sentinel
 FAR = 4  # standard deviations
 EXACT = 1e-5  # of a mean and a deviation that are not chance
 MOST_NUMBERS = 20_000_000  # of training data that is concatenated with others
@@ -48,21 +49,26 @@ def marks(lab: Laboratory) -> Finding:
         return jumps
     if filled := _filled_far_away(lab):
         return filled
+    unsure: Finding | None = None
     for name, array in arrays_of(lab.examples["train"], "inputs").items():
         if array.ndim > 2:
             continue
         columns = array.reshape(len(array), -1)[:MOST].T
         for column, x in enumerate(columns[:MOST_COLUMNS]):
-            if (mark := _mark(x)) is None or _leaves_out(lab, name, column, mark[0]):
+            if (mark := _mark(x)) is None:
+                continue
+            may_be_sure = bool(mark[2] and mark[0])  # 0 may be a measurement
+            if (unsure and not may_be_sure) or _leaves_out(lab, name, column, mark[0]):
                 continue
             if mark[0] == 0 and _is_end(columns, column):
                 continue
-            return (wrong if mark[2] and mark[0] else look)(  # 0 may be a measurement
-                f"{mark[1]} values of column {column} of {name} are {mark[0]:g}, far from all "
-                "others",
-                "a sentinel, a number that stands for missing values, is used as a measurement",
-                "replace it by NaN or by a mean, and add a column that marks missing values",
-            )
+            found = _used_as_measurement(mark, f"column {column} of {name}")
+            # Another column may tell these rows, as the end of an episode with its reward.
+            if may_be_sure and not _is_flagged(lab.examples["train"], x == mark[0]):
+                return wrong(*found)
+            unsure = unsure or look(*found)
+    if in_inputs := _mark_in_series(lab) or unsure:
+        return in_inputs
     for name, column, (number, times, _) in _marks_of_labels(lab.examples["train"]):
         if not _leaves_out(lab, name, column, number, of_label=True):
             rest = lab.examples["train"][name]
@@ -81,6 +87,58 @@ def marks(lab: Laboratory) -> Finding:
                 "keep NaN and exclude it from losses and metrics, unless this is intended",
             )
     return jumps or ok()
+
+
+def _used_as_measurement(mark: tuple[float, int, bool], place: str) -> tuple[str, str, str]:
+    """What is said of a sentinel, see `_mark`, in some place of the inputs."""
+    return (
+        f"{mark[1]} values of {place} are {mark[0]:g}, far from all others",
+        "a sentinel, a number that stands for missing values, is used as a measurement",
+        "replace it by NaN or by a mean, and add a column that marks missing values",
+    )
+
+
+def _mark_in_series(lab: Laboratory) -> Finding | None:
+    """Whether a number of nines, far from all others, stands between others in a series.
+
+    At the ends it may be padding, and other numbers may be rare events, such as a reward.
+    """
+    for name, array in arrays_of(lab.examples["train"], "inputs", axes=(3,)).items():
+        for channel, x in enumerate(np.moveaxis(array[:MOST], 2, 0)[:MOST_COLUMNS]):
+            known = x[np.isfinite(x)]
+            ends = (known.min(), known.max()) if known.size else ()
+            if not any(map(_is_of_nines, ends)):
+                continue  # soon, as there may be many numbers
+            mark = _mark(known)
+            if mark is None or not mark[2] or not _is_of_nines(mark[0]):
+                continue
+            gone = x == mark[0]
+            at_start, at_end = (np.logical_and.accumulate(each, axis=1)
+                                for each in (gone, gone[:, ::-1]))  # fmt: skip
+            inside = gone & ~at_start & ~at_end[:, ::-1]
+            if inside.sum() < FEWEST_GAPS or _is_told(array, channel, mark[0]):
+                continue
+            if not _leaves_out(lab, name, channel, mark[0], where_it_stands=True):
+                return wrong(*_used_as_measurement(mark, f"channel {channel} of {name}"))
+    return None
+
+
+def _is_of_nines(number: float) -> bool:
+    """Whether a number is 9, 99, 999 and so on, or below 0."""
+    return {*f"{abs(number):g}"} == {"9"}
+
+
+def _is_flagged(train: dict[str, np.ndarray], gone: np.ndarray) -> bool:
+    """Whether a column is 0 in some of the first rows, and mostly 1 elsewhere, or the reverse."""
+    for array in arrays_of(train, "", "fiub").values():
+        if array.ndim > 2 or len(array) < len(gone):
+            continue
+        columns = array.reshape(len(array), -1)[: len(gone), :MOST_COLUMNS].astype("f8")
+        are_flags = np.isin(columns, (0, 1)).all(axis=0) & (np.ptp(columns[gone], axis=0) == 0)
+        apart = np.abs(columns[gone].mean(axis=0) - columns[~gone].mean(axis=0))
+        if (are_flags & (apart > 0.6)).any():
+            return True
+    return False
 
 
 @relation("known values")
@@ -584,14 +642,19 @@ def _leaves_out(
     *,
     of_label: bool = False,
     of_metrics: bool = False,
+    where_it_stands: bool = False,
 ) -> bool:
-    """Whether losses, or metrics, treat a number of a column or channel unlike one nearby."""
+    """Whether losses, or metrics, treat a number of a column or channel unlike one nearby.
+
+    In all rows and positions, or only where it stands in the first batch.
+    """
     numbers = np.array(dict(named_leaves(lab.batch))[name])  # a copy: the batch stays as it is
     are_several = numbers.ndim > 2 and (of_label or name.startswith("inputs"))
-    columns = numbers.shape[-1] if are_several else 1
+    flat = numbers.reshape(-1, numbers.shape[-1] if are_several else 1)  # a view of it
+    places = (flat[:, column] == value) | (not where_it_stands)
 
     def at(number: float) -> Numbers:
-        numbers.reshape(-1, columns)[:, column] = number  # a view of it
+        flat[places, column] = number
         batch = with_array(lab.batch, name, tf.constant(numbers))
         step = lab.run.functions.train_steps[0]
         found = lab.compute(step, lab.run, batch, metrics=of_metrics)
