@@ -3639,6 +3639,30 @@ def heads_by(change: Callable[[np.ndarray], np.ndarray]) -> Toy:
         "validation": (3 * inputs, heads)})  # fmt: skip
 
 
+def headed_by(numbers_of: Callable[[np.ndarray], dict[str, np.ndarray]]) -> Toy:
+    """A head for each of some numbers, which are made of the inputs of all heads."""
+
+    def split(rows: int, seed: int) -> tuple[Any, Any]:
+        inputs, _ = examples(rows, seed)
+        return inputs, numbers_of(inputs)
+
+    def create() -> keras.Model:
+        x = keras.Input((FEATURES,))
+        return keras.Model(x, {name: dense(1)(x) for name in split(1, 1)[1]})
+
+    def own(run: Run, batch: Any, replica: Replica) -> dict[str, tf.Tensor]:
+        inputs, labels, weights = batch
+        made = run.model(inputs, training=True)
+        squares = [run.losses["main"](labels[name], made[name]) for name in labels]
+        return {"main": compute_loss(tf.add_n(squares), weights, run.model, replica)}
+
+    return sound(
+        model=create, data=split(ROWS, 1), others={"validation": split(60, 2)},
+        train_steps=(own,), validation_step=own, metrics=dict,
+        losses=lambda: {"main": lambda y, p: tf.square(p[:, 0] - y)},
+    )  # fmt: skip
+
+
 def unrelated_pictures() -> Toy:
     """Labels that have nothing to do with their pictures."""
     numbers = np.random.default_rng(1)
@@ -4119,6 +4143,11 @@ DATA = [
         "inputs without the answer",
         lambda: several_numbers(lambda x: np.c_[x[:, 0] - x[:, 1], x[:, 3]]),
         r"inputs contain, at \[3\] of each example, number 1 of labels, .*1 of 2 labels are among",
+    ),
+    Fault(
+        "inputs without the answer",
+        lambda: headed_by(lambda x: {"price": x[:, 3], "size": x[:, 0] - x[:, 1]}),
+        r"inputs contain, at \[3\] of each example, number 0 of labels\[.price.\]",
     ),
     Fault(
         "inputs without the answer",

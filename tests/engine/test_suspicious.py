@@ -89,6 +89,7 @@ from .faulty import (
     frozen_model,
     growing,
     growing_with_run,
+    headed_by,
     heads_by,
     heads_validated,
     high_quantile,
@@ -3341,6 +3342,20 @@ def rebuilt_stream() -> Toy:
     )  # fmt: skip
 
 
+def recalled() -> Toy:
+    """The first symbol of a sequence is to be remembered."""
+    symbols = np.random.default_rng(1).integers(0, 12, (ROWS + 60, 8))
+
+    def create() -> keras.Model:
+        parts = layers.Embedding(12, 4), layers.Flatten(), dense(12)
+        return keras.Sequential([keras.Input((8,), dtype="int64"), *parts])
+
+    return sound(
+        model=create, data=(symbols[:ROWS], symbols[:ROWS, 0]),
+        others={"validation": (symbols[ROWS:], symbols[ROWS:, 0])},
+    )  # fmt: skip
+
+
 SUSPICIOUS: list[tuple[str, Callable[[], Toy]]] = [
     ("rows in two splits", flags_and_age),
     ("marks", goal_reached),
@@ -3358,6 +3373,8 @@ SUSPICIOUS: list[tuple[str, Callable[[], Toy]]] = [
     ("splits alike", lambda: one_step_or_several(24, trained=12)),
     ("labels belong to inputs", adding),
     ("labels belong to inputs", few_positives),
+    ("inputs without the answer", recalled),
+    ("inputs without the answer", lambda: headed_by(lambda x: {"a": x[:, 0], "b": x[:, 1]})),
     ("loss falls on one batch", mostly_zero),
     ("loss falls on one batch", compared_with_a_queue),
     ("splits alike", of_two_forms),

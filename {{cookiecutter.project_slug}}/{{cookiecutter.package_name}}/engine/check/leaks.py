@@ -28,6 +28,7 @@ MOST_SUMMED = 48  # positions before the end of a window, over which a mean is l
 MOST_FITTED = 400  # weights of such a mean
 MOST_POSITIONS = 20_000  # of all series
 MOST_CHANNELS = 100  # of a series
+FEW_ROWS = 50  # in which a head is compared with each number of the inputs
 LEAKED = "target leakage: the inputs contain the answer"
 REMOVE = "remove it from the inputs"
 CENTERED = (
@@ -138,15 +139,28 @@ def _label_among_ids(train: dict[str, np.ndarray]) -> Finding | None:
             continue
         last = x[np.arange(len(x)), x.shape[1] - 1 - np.argmax(x[:, ::-1] != 0, axis=1)]
         columns = {f"column {i} of {name}": column for i, column in enumerate(x.T)}
-        for place, ids in (columns | {f"the last nonzero number in {name}": last}).items():
+        of_last = f"the last nonzero number in {name}"
+        ends = of_last, f"column {x.shape[1] - 1} of {name}"
+        for place, ids in (columns | {of_last: last}).items():
             if np.mean(ids == y) > 0.99:
-                return wrong(
+                # To recall what came early in a sequence may be the task.
+                is_early = place not in ends and _are_symbols(x, y)
+                return (look if is_early else wrong)(
                     f"{place} of each example is its label",
                     f"{LEAKED}, for example because a history is cut one step too late "
                     "(off-by-one)",
                     REMOVE,
                 )
     return None
+
+
+def _are_symbols(x: np.ndarray, y: np.ndarray) -> bool:
+    """Whether most columns have most of the labels, and numbers as large, as in a sequence.
+
+    The columns of a table have codes of their own.
+    """
+    have = [np.isin(np.unique(y), column).mean() for column in x.T]
+    return bool(np.median(have) > 0.5 and np.median(x.max(axis=0)) > x.max() / 2)
 
 
 def _often_among_ids(train: dict[str, np.ndarray]) -> Finding | None:
@@ -395,7 +409,8 @@ def _label_held(lab: Laboratory) -> Finding | None:
         others = [(j, j + place - i) for j in range(len(a)) if len(held) == 1 and j != i]
         moved = [np.corrcoef(a[j], b[k])[0, 1] for j, k in others if 0 <= k < len(b)]
         is_channel = x.ndim > 2 and len(held) * x.shape[-1] >= len(b)
-        is_sure = label == "labels" and len(held) in (1, len(a)) and not is_channel
+        is_sure = label == "labels" or _is_only_head_held(lab, label)
+        is_sure = is_sure and len(held) in (1, len(a)) and not is_channel
         return (wrong if is_sure and max(np.abs(moved), default=0) < 0.5 else look)(
             f"{name} contain, at {_place(place, x)} of each example, number {i} of {label}, whose "
             f"prediction depends on it ({len(held)} of {len(a)} labels are among the inputs)",
@@ -403,6 +418,32 @@ def _label_held(lab: Laboratory) -> Finding | None:
             REMOVE,
         )
     return None
+
+
+def _is_only_head_held(lab: Laboratory, label: str) -> bool:
+    """Whether of several heads only this one predicts one number that is among the inputs.
+
+    If several do, inputs are predicted again on purpose; and without a loss of its own, a head
+    isn't told apart from others, which may have that input as a condition.
+    """
+    labels, inputs = ([(n, _first_rows(a)) for n, a in arrays_of(lab.examples["train"], part,
+                       "fiub").items()] for part in ("labels", "inputs"))  # fmt: skip
+    held = [
+        name for name, y in labels
+        if y.shape[1] == 1
+        and any(len(x) == len(y) and (x == y).all(axis=0).any() for _, x in inputs)
+    ]  # fmt: skip
+    given = np.asarray(dict(named_leaves(lab.batch)).get(label, np.zeros(0))).ravel()
+    return held == [label] and any(
+        np.size(made) == given.size and np.array_equal(np.ravel(compared), given)
+        for _, (compared, made, _) in lab.base.all_calls
+    )
+
+
+def _first_rows(array: np.ndarray) -> np.ndarray:
+    """The numbers of some rows, (rows, numbers); 0 where they are missing."""
+    some = array[:FEW_ROWS]
+    return np.nan_to_num(some.reshape(len(some), -1).astype("f4"))
 
 
 def _predicts_by(lab: Laboratory, label: str, i: int, name: str, column: int) -> bool:
@@ -413,7 +454,7 @@ def _predicts_by(lab: Laboratory, label: str, i: int, name: str, column: int) ->
         return False
     seen = []
     for each in (lab.base, other):
-        made = [p for labels, p, _ in each.calls.values() if np.size(p) == given.size and (
+        made = [p for _, (labels, p, _) in each.all_calls if np.size(p) == given.size and (
             label == "labels" or np.array_equal(np.ravel(labels), given.ravel()))]  # fmt: skip
         made = made or [p for p in each.outputs if p.size == given.size]
         seen.append([p.reshape(lab.rows, -1)[:, i] for p in made[:1]])
