@@ -122,6 +122,31 @@ def test_a_file_that_the_file_system_keeps_among_unfinished_ones_does_no_harm(
     assert {file.name for file in latest.glob("*.index")} == {"ckpt-2.index", "ckpt-4.index"}
 
 
+def test_a_checkpoint_is_on_the_disk_before_it_has_its_name_and_older_ones_are_deleted(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    done: list[tuple[str, int]] = []
+
+    def noted(what: str, function: Callable[..., Any]) -> Callable[..., Any]:
+        def note(at: Any, *arguments: Any) -> Any:
+            done.append((what, os.stat(at).st_ino))  # a file keeps its number, not its name
+            return function(at, *arguments)
+
+        return note
+
+    best = BestWeights(tmp_path, build(Toy()).run)
+    best.save(1)
+    for owner, what in ((os, "fsync"), (Path, "replace"), (Path, "unlink")):
+        monkeypatch.setattr(owner, what, noted(what, getattr(owner, what)))
+    best.save(2)
+    names = {path.stat().st_ino: path.name for path in (tmp_path, *tmp_path.iterdir())}
+    data, index = "ckpt-2.data-00000-of-00001", "ckpt-2.index"
+    assert [(what, names.get(number, "older")) for what, number in done] == [
+        ("fsync", data), ("fsync", index), ("replace", data), ("replace", index),
+        ("fsync", tmp_path.name), ("unlink", "older"), ("unlink", "older"),
+    ]  # fmt: skip
+
+
 def test_a_run_directory_in_use_is_refused(tmp_path: Path) -> None:
     first = RunDirectory.open(tmp_path, "first", None, "")
     with pytest.raises(UsageError, match="another process"):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import os
 from collections.abc import Callable
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 from unittest.mock import patch
@@ -21,6 +22,7 @@ from proof.engine.data_errors import data_errors
 from proof.engine.errors import AGAIN, UsageError, usage_errors
 from proof.engine.evaluation import Evaluation
 from proof.engine.export import export_models
+from proof.engine.files import replace_file
 from proof.engine.output import Forgiving
 from proof.engine.report import write_report
 from proof.engine.run_directory import RunDirectory
@@ -147,6 +149,29 @@ def test_a_disk_that_cannot_be_written_gets_a_sentence(
     message = capsys.readouterr().err
     assert message.startswith("error: curves.png can't be written (No space left on device);")
     assert message.count("\n") == 1
+
+
+@pytest.mark.parametrize(
+    ("number", "kept"),
+    [(None, "new"), (errno.EINVAL, "new"), (errno.ENOTSUP, "new"), (errno.EDQUOT, "old")],
+)
+def test_a_file_is_on_the_disk_before_it_replaces_another_one(
+    number: int | None, kept: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seen: list[tuple[bytes, str]] = []
+    file = tmp_path / "history.csv"
+    file.write_text("old")
+
+    def sync(opened: int) -> None:
+        seen.append((os.read(opened, 9), file.read_text()))
+        if number is not None:
+            raise OSError(number, os.strerror(number))
+
+    monkeypatch.setattr(os, "fsync", sync)
+    with pytest.raises(UsageError, match="can't be written") if kept == "old" else nullcontext():
+        replace_file(file, "new")
+    assert seen == [(b"new", "old")]
+    assert [path.read_text() for path in tmp_path.iterdir()] == [kept]
 
 
 def swept(directory: Path) -> None:

@@ -49,7 +49,8 @@ bit, with a run that was never stopped: weights, optimizer, metrics and all else
 checkpoint, `history.csv`, and `results.json` without the seconds. There was a checkpoint after
 every step. The moments were drawn at random: while a checkpoint is written, while the best weights
 are written, between two checkpoints, or at any time after the start of the process. After each kill
-every checkpoint on disk was read from beginning to end.
+every checkpoint on disk was read from beginning to end. A loss of power was not tried; what is done
+for it stands in the [design decisions](design-decisions.md#runs).
 
 In the fourth line, validations and log points fall within an epoch, and kills between them; there
 `steps.csv` is compared too, without the speed. In the other lines log points depend on the clock.

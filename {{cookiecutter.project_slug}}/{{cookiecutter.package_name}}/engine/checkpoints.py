@@ -29,7 +29,7 @@ from .auxiliary import hashes, validate_hashes
 from .callbacks import learning_rates
 from .environment import differences, made_by
 from .errors import UsageError
-from .files import plain_name, writing
+from .files import plain_name, to_disk, writing
 from .gradients import all_optimizers, all_variables
 from .output import say
 from .outside import Outside
@@ -603,8 +603,8 @@ def _write(
 
     Of several workers the chief writes.
 
-    It gets its name when it is complete. tf.train.CheckpointManager writes the index in place
-    (TF 2.21): killed at that moment, it leaves a checkpoint that can't be read.
+    It gets its name when it is complete, and on the disk. tf.train.CheckpointManager writes the
+    index in place (TF 2.21): killed at that moment, it leaves a checkpoint that can't be read.
     """
     unfinished, workers = directory / "unfinished", run.workers
 
@@ -617,8 +617,12 @@ def _write(
     def write() -> str:
         with writing(f"The checkpoint of step {step}"):
             checkpoint.write(str(unfinished / f"ckpt-{step}"))
-            for file in sorted(unfinished.glob("ckpt-*.*")):  # the data before the index
+            files = sorted(unfinished.glob("ckpt-*.*"))  # the data before the index
+            for file in files:
+                to_disk(file)
+            for file in files:
                 file.replace(directory / file.name)
+            to_disk(directory)  # before older ones are deleted
             # What NFS or an indexer keeps there does no harm.
             shutil.rmtree(unfinished, ignore_errors=True)
             # Later ones are damaged: training resumed from before them.

@@ -6,9 +6,11 @@ Imports no TensorFlow.
 from __future__ import annotations
 
 import contextlib
+import errno
 import io
 import json
 import math
+import os
 import sys
 import tempfile
 from collections.abc import Iterator
@@ -41,11 +43,30 @@ def replace_file(file: Path, content: str | bytes, then: str = RESUME) -> None:
     with writing(file, then):
         try:
             new.write_bytes(content if isinstance(content, bytes) else content.encode())
+            to_disk(new)
             new.replace(file)
         except OSError:
             with contextlib.suppress(OSError):
                 new.unlink()
             raise
+
+
+def to_disk(path: Path) -> None:
+    """Wait until a file, or the names in a directory, would survive a loss of power.
+
+    Raises:
+        OSError: what was written has not come to the disk.
+    """
+    if os.name == "nt":  # opens no directory, and syncs no file that is open to read
+        return
+    number = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(number)
+    except OSError as error:
+        if error.errno not in (errno.EINVAL, errno.ENOTSUP):  # of a file system that can't
+            raise
+    finally:
+        os.close(number)
 
 
 def replace_picture(file: Path, figure: Figure, then: str = RESUME) -> None:
