@@ -19,10 +19,10 @@ from proof.config import Config
 from proof.engine import strategy
 from proof.engine.callbacks import at_step, every_epochs, every_steps
 from proof.engine.data_errors import data_errors
-from proof.engine.errors import AGAIN, UsageError, usage_errors
+from proof.engine.errors import AGAIN, DataError, UsageError, usage_errors
 from proof.engine.evaluation import Evaluation
 from proof.engine.export import export_models
-from proof.engine.files import replace_file
+from proof.engine.files import replace_file, writing
 from proof.engine.output import Forgiving
 from proof.engine.report import write_report
 from proof.engine.run_directory import RunDirectory
@@ -149,6 +149,40 @@ def test_a_disk_that_cannot_be_written_gets_a_sentence(
     message = capsys.readouterr().err
     assert message.startswith("error: curves.png can't be written (No space left on device);")
     assert message.count("\n") == 1
+
+
+STALE = OSError(errno.ESTALE, "Stale file handle", "a file")
+
+
+@pytest.mark.parametrize(
+    ("error", "code"),
+    [
+        (STALE, 138),
+        (OSError(errno.EIO, "Input/output error", "a file"), 138),
+        (tf.errors.AbortedError(None, None, "ckpt-1; Stale file handle [Op:SaveV2]"), 138),
+        (OSError(errno.EROFS, "Read-only file system", "a file"), 2),
+        (tf.errors.ResourceExhaustedError(None, None, "ckpt-1; No space left on device"), 2),
+    ],
+    ids=["stale", "input or output", "of tensorflow", "read-only", "full"],
+)
+def test_what_may_be_over_in_a_moment_is_started_again(
+    error: Exception, code: int, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit) as end, usage_errors(), writing("history.csv"):
+        raise error
+    assert end.value.code == code
+    assert capsys.readouterr().err.startswith("error: history.csv can't be written (")
+
+
+def test_an_example_that_cannot_be_read_is_not_started_again() -> None:
+    def read() -> None:
+        try:
+            raise DataError("Example 7 can't be read.") from STALE
+        except DataError as error:
+            raise UsageError(f"{error} The checkpoints are intact.") from error
+
+    with pytest.raises(SystemExit, match="2"), usage_errors():
+        read()
 
 
 @pytest.mark.parametrize(

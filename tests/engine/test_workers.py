@@ -676,6 +676,22 @@ def test_a_full_disk_of_the_chief_is_the_same_sentence_on_all(
     assert last(started, 0) == last(started, 1)
 
 
+def test_storage_of_the_chief_that_may_be_back_lets_a_launcher_start_all_again(
+    started: Started, tmp_path: Path
+) -> None:
+    stale = """
+    import errno
+    import tensorflow as tf
+    def write(*_):
+        raise OSError(errno.ESTALE, "Stale file handle")
+    tf.train.Checkpoint.write = write
+    """
+    start_faulty(started, tmp_path, stale, index=0)
+    assert started.ends() == [138, 138], started.err(0) + started.err(1)
+    assert "can't be written (Stale file handle)" in last(started, 0)
+    assert last(started, 0) == last(started, 1)
+
+
 def test_only_the_chief_writes_checkpoints(
     whole: Callable[[int], Path], started: Started, tmp_path: Path
 ) -> None:

@@ -77,9 +77,10 @@ training, Ctrl-C: run the command that it prints, or the same command with `--re
 training the run is saved first; outside of training what was saved stays as it is, and a run that
 has saved nothing yet leaves no directory. {at_once} stopped at once: by Ctrl-C outside of training,
 or by a second signal. A signal in the first moments of Python's own start, before the flags are
-read, ends the process by itself, and so does a SIGKILL (137 in a shell) at any time. These are the
-codes of a run in one process; [several workers](workers.md#what-happens-when) have one more: before
-training, 143 by SIGTERM.
+read, ends the process by itself, and so does a SIGKILL (137 in a shell) at any time. An error of
+storage that may be over in a moment, such as a stale file handle, is no refusal either:
+{resumable}. These are the codes of a run in one process;
+[several workers](workers.md#what-happens-when) have one more: before training, 143 by SIGTERM.
 
 | | exit code | message |
 | --- | ---: | --- |

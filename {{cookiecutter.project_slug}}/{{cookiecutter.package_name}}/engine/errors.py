@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import errno
 import inspect
+import os
 import sys
 import traceback
 from collections.abc import Iterator
@@ -47,10 +48,10 @@ def require_call(function: Any, takes: str, what: str) -> None:
         raise UsageError(f"{what} must be a function of ({takes}): {error}.") from error
 
 
-def fail(sentence: str) -> NoReturn:
-    """Print `sentence` on stderr, in one line, and exit with code 2."""
+def fail(sentence: str, code: int = 2) -> NoReturn:
+    """Print `sentence` on stderr, in one line, and exit with `code`."""
     _say(sentence)
-    raise SystemExit(2)
+    raise SystemExit(code)
 
 
 def require_output() -> None:
@@ -84,7 +85,11 @@ LESS_MEMORY = {  # by the file of task/ that asked for it
     "model.py": f"make the model smaller; if it is a batch in it, {SMALLER_BATCHES}",
 }
 FULL_OR_READ_ONLY = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS}
-
+# Of a network file system, which may be back in a moment: then a launcher is to start anew.
+PASSING = {
+    *(errno.EIO, errno.ESTALE, errno.ETIMEDOUT, errno.ENOTCONN, errno.ESHUTDOWN),
+    *(errno.EHOSTDOWN, errno.EHOSTUNREACH),
+}
 
 RESUME = "what is saved is intact: fix the disk, then resume; without a checkpoint, start again."
 AGAIN = "fix that, then start the same command again."
@@ -101,6 +106,27 @@ def cannot_write(what: object, error: Exception, then: str = RESUME) -> str:
     # TensorFlow's errors read "... path; No space left on device [Op:SaveV2]".
     text = getattr(error, "strerror", None) or message_of(error)
     return f"{what} can't be written ({text.rpartition('; ')[2]}); {then}"
+
+
+def is_passing(error: BaseException) -> bool:
+    """Whether storage has failed Python or TensorFlow in a way that may be over in a moment."""
+    if isinstance(error, OSError):
+        return error.errno in PASSING
+    # TensorFlow's errors read "... path; Stale file handle [Op:SaveV2]".
+    is_of_tensorflow = type(error).__module__.startswith("tensorflow.")
+    return is_of_tensorflow and any(f"; {os.strerror(n)}" in str(error) for n in PASSING)
+
+
+def code_of(error: BaseException | None) -> int:
+    """The exit code of what is said in one sentence: 138 if the same command may work later.
+
+    Not for an example: the sentence names it, and a person is to look at it.
+    """
+    while error is not None and not isinstance(error, DataError):
+        if is_passing(error):
+            return RESUMABLE
+        error = error.__cause__
+    return 2
 
 
 @contextlib.contextmanager
@@ -124,9 +150,9 @@ def usage_errors(*, trains: bool = True) -> Iterator[None]:
     """Show what a person can fix as one sentence, and Ctrl-C as nothing: no traceback.
 
     That is a `UsageError`, a full disk, a file that can't be read, written or looked at, a name
-    that `task/` lacks after a template update, and, with exit code 138, another worker that has
-    ended. Other mistakes in the code of `task/` keep their traceback. Of several workers, what ends
-    one is told to the others.
+    that `task/` lacks after a template update, and, with exit code 138, storage that may be back in
+    a moment and another worker that has ended. Other mistakes in the code of `task/` keep their
+    traceback. Of several workers, what ends one is told to the others.
 
     Args:
         trains: whether something may have been saved to continue from.
@@ -158,7 +184,7 @@ def usage_errors(*, trains: bool = True) -> Iterator[None]:
         end_together(error, sentence)
         _forget_locals(error)
         if sentence:
-            fail(sentence)
+            fail(sentence, code_of(error))
         if (place := place_of(error)) and hasattr(error, "add_note"):  # Python 3.10 has none
             error.add_note(f"in {place}, as called by the engine")  # below a long traceback
         raise

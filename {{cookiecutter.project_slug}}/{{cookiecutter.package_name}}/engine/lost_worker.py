@@ -6,7 +6,7 @@ import re
 
 from . import cluster, link
 from .causes import cause_of, is_reading, place_of
-from .errors import RESUMABLE
+from .errors import RESUMABLE, code_of
 
 # What a collective raises when a worker has ended or hangs (TF 2.21).
 KINDS = {"UnavailableError", "AbortedError", "DeadlineExceededError", "CancelledError"}
@@ -49,7 +49,7 @@ def end_together(error: BaseException, sentence: str = "") -> None:
     elif not isinstance(error, Exception):  # told to end
         connection.tell(link.lost([index]), RESUMABLE)
     elif sentence:
-        connection.tell(f"Worker {index} has ended: {sentence}", 2)
+        connection.tell(f"Worker {index} has ended: {sentence}", code_of(error))
     else:
         told = f"Worker {index} has ended: {cause_of(error)} (its output has the traceback)."
         connection.tell(told, 1 if isinstance(error, MISTAKES) else RESUMABLE)

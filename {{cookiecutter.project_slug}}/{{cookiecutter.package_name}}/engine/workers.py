@@ -18,7 +18,7 @@ import numpy as np
 import tensorflow as tf
 
 from . import cluster, link
-from .errors import UsageError
+from .errors import LostWorkerError, UsageError, code_of
 from .files import writing
 from .output import Forgiving
 
@@ -85,6 +85,7 @@ class Workers:
 
         Raises:
             UsageError: on all workers, when the function raises one.
+            LostWorkerError: on the others, when the storage of that may be back in a moment.
         """
         if self.alone:
             return function()
@@ -93,7 +94,7 @@ class Workers:
             try:
                 text = f"+{function()}"
             except UsageError as raised:
-                text, error = f"-{raised}", raised
+                text, error = f"{'-' if code_of(raised) == 2 else '~'}{raised}", raised
         data = np.zeros(LONGEST_TEXT)
         encoded = np.frombuffer(text.encode()[:LONGEST_TEXT], np.uint8)
         data[: len(encoded)] = encoded
@@ -102,7 +103,7 @@ class Workers:
         if error is not None:
             raise error
         if not text.startswith("+"):
-            raise UsageError(text[1:])
+            raise (LostWorkerError if text.startswith("~") else UsageError)(text[1:])
         return text[1:]
 
     def wait(self) -> None:
