@@ -157,25 +157,56 @@ def test_best_weights_are_restored_while_a_run_replaces_them(
 
 @pytest.mark.quick
 @pytest.mark.parametrize("kind", ["latest", "best"])
-@pytest.mark.parametrize(("method", "part"), [("open", "ckpt-4.data"), ("iterdir", "")])
-def test_checkpoints_that_must_not_be_read_are_not_taken_for_damaged(
-    kind: str, method: str, part: str, half: Path, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(
+    ("method", "part", "number", "mend"),
+    [
+        ("open", "ckpt-4.data", errno.EACCES, "let this user"),
+        ("open", "ckpt-4.data", errno.ESTALE, "look at the disk"),
+        ("iterdir", "", errno.EACCES, "let this user"),
+        ("iterdir", "", errno.EIO, "look at the disk"),
+    ],
+)
+def test_checkpoints_that_cannot_be_read_now_are_not_taken_for_damaged(
+    kind: str,
+    method: str,
+    part: str,
+    number: int,
+    mend: str,
+    half: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     run = loop(half, resume=True, **SETTINGS)
     unreadable, before = str(half / "checkpoints" / kind / part), getattr(Path, method)
 
     def refuse(path: Path, *arguments: Any, **options: Any) -> Any:
         if str(path).startswith(unreadable):  # root may read what nobody else may
-            raise PermissionError(errno.EACCES, "Permission denied", str(path))
+            raise OSError(number, os.strerror(number), str(path))
         return before(path, *arguments, **options)
 
     monkeypatch.setattr(Path, method, refuse)
-    sentence = rf"^{re.escape(unreadable)}\S* can't be read: Permission denied; let this user"
+    sentence = rf"^{re.escape(unreadable)}\S* can't be read: {os.strerror(number)}; {mend}"
     with pytest.raises(UsageError, match=sentence):
         loop(half, resume=True, **SETTINGS)
     if kind == "best":
         with pytest.raises(UsageError, match=sentence):
             run.best.restore()
+
+
+@pytest.mark.quick
+@pytest.mark.parametrize("kind", ["latest", "best"])
+def test_a_disk_that_fails_tensorflow_is_no_damage(
+    kind: str, half: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    load = tf.train.load_checkpoint
+
+    def fail(path: str) -> Any:
+        if Path(path).parent.name == kind:
+            raise tf.errors.OpError(None, None, f"{path}.index; Input/output error", 2)
+        return load(path)
+
+    monkeypatch.setattr(tf.train, "load_checkpoint", fail)
+    with pytest.raises(UsageError, match=f"{kind}/ckpt-4 can't be read: Input/output error; look"):
+        loop(half, resume=True, **SETTINGS)
 
 
 @pytest.mark.quick
@@ -221,6 +252,25 @@ def test_a_changed_history_is_kept_and_a_new_one_begins(
         np.testing.assert_array_equal(a, b)
     assert (half / "history-changed.csv").read_bytes() == changed
     assert [line.split(",")[1] for line in file.read_text().splitlines()] == ["step", "6", "8"]
+
+
+@pytest.mark.quick
+def test_a_history_that_cannot_be_read_now_is_not_changed(
+    half: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    read = Path.read_text
+
+    def fail(path: Path, *arguments: Any, **options: Any) -> str:
+        if path.name == "history.csv":
+            raise OSError(errno.ESTALE, "Stale file handle", str(path))
+        return read(path, *arguments, **options)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Path, "read_text", fail)
+        with pytest.raises(UsageError, match=r"history\.csv can't be read: Stale file handle"):
+            loop(half, resume=True, **SETTINGS)
+    assert (half / "history.csv").read_text().count("\n") == 3
+    assert not (half / "history-changed.csv").exists()
 
 
 @pytest.mark.quick

@@ -28,7 +28,7 @@ from tensorflow.python.distribute.values import SyncOnReadVariable  # none is pu
 from .auxiliary import hashes, validate_hashes
 from .callbacks import learning_rates
 from .environment import differences, made_by
-from .errors import UsageError
+from .errors import UsageError, cannot_read, is_passing
 from .files import plain_name, to_disk, writing
 from .gradients import all_optimizers, all_variables
 from .output import say
@@ -42,8 +42,8 @@ NOTHING = "nothing more"
 NO_SETTINGS = {"name", "trainable", "learning_rate", "seed", "synchronized"}
 TEXT = "text/.ATTRIBUTES/VARIABLE_VALUE"  # where a checkpoint's reader finds the text
 INDEX = re.compile(r"ckpt-(\d+)\.index")
-NOT_ALLOWED = "{} can't be read: Permission denied; let this user read it, then start again."
 OURS = re.compile(r"ckpt-(\d+)\.(?:index|data-\d+-of-\d+)")
+ABSENT = (FileNotFoundError, NotADirectoryError, IsADirectoryError)
 
 
 def _first_difference(before: list[str], after: list[str]) -> tuple[str, str]:
@@ -649,7 +649,7 @@ def _latest_readable(directory: Path) -> int:
     """The step of the latest checkpoint in `directory` that can be read, -1 if there is none.
 
     Raises:
-        UsageError: this user must not read one, or the directory.
+        UsageError: the disk, or what this user may do, doesn't let it be known.
     """
     steps = _steps(directory)
     for step in steps:
@@ -665,26 +665,28 @@ def _is_readable(directory: Path, step: int) -> bool:
     """Whether there is a checkpoint of a step that can be read; one that can't is named.
 
     Raises:
-        UsageError: this user must not read it, or the directory.
+        UsageError: the disk, or what this user may do, doesn't let it be known.
     """
     if step not in _steps(directory):
         return False
-    try:
-        for file in directory.glob(f"ckpt-{step}.*"):
-            file.open("rb").close()
-        with plain_name(directory) as there:
-            reader = tf.train.load_checkpoint(str(there / f"ckpt-{step}"))
+    path = directory / f"ckpt-{step}"
+    with plain_name(directory) as there:
+        try:
+            for file in directory.glob(f"ckpt-{step}.*"):
+                file.open("rb").close()
+            reader = tf.train.load_checkpoint(str(there / path.name))
             for key in reader.get_variable_to_shape_map():
                 reader.get_tensor(key)  # reading compares the checksums
             json.loads(reader.get_tensor(TEXT))
-    except PermissionError as error:  # not damaged: another one would be the wrong one
-        raise UsageError(NOT_ALLOWED.format(error.filename)) from error
-    except Exception as error:  # of many kinds: an IndexError for a truncated file
-        if step in _steps(directory):
-            path, reason = directory / f"ckpt-{step}", type(error).__name__
-            # Not to stdout, where `evaluate` prints its result.
-            sys.stderr.write(f"checkpoint {path} can't be read ({reason}), trying another\n")
-        return False
+        except Exception as error:  # of many kinds: an IndexError for a truncated file
+            is_of_system = isinstance(error, OSError) and not isinstance(error, ABSENT)
+            if is_of_system or is_passing(error):  # not damaged: another one would be wrong
+                raise UsageError(cannot_read(path, error)) from error
+            if step in _steps(directory):
+                reason = type(error).__name__
+                # Not to stdout, where `evaluate` prints its result.
+                sys.stderr.write(f"checkpoint {path} can't be read ({reason}), trying another\n")
+            return False
     return True
 
 
@@ -692,12 +694,12 @@ def _steps(directory: Path) -> list[int]:
     """The steps of the checkpoints in `directory`, the latest first; other files are ignored.
 
     Raises:
-        UsageError: this user must not read the directory.
+        UsageError: the disk fails, or this user must not read the directory.
     """
     try:
         names = [INDEX.fullmatch(file.name) for file in directory.iterdir()]
-    except PermissionError as error:
-        raise UsageError(NOT_ALLOWED.format(directory)) from error
-    except OSError:  # it isn't there
+    except ABSENT:
         names = []
+    except OSError as error:
+        raise UsageError(cannot_read(directory, error)) from error
     return sorted((int(name[1]) for name in names if name), reverse=True)

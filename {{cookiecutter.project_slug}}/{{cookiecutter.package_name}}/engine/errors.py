@@ -103,9 +103,23 @@ def cannot_write(what: object, error: Exception, then: str = RESUME) -> str:
         error: what was raised.
         then: what to do; the default is that of training.
     """
+    return f"{what} can't be written ({reason_of(error)}); {then}"
+
+
+def cannot_read(what: object, error: Exception) -> str:
+    """The sentence for a file that is there and can't be read, which need not be damaged."""
+    mend = "look at the disk, and delete the file only if it is lost"
+    if isinstance(error, PermissionError):
+        mend = "let this user read it"
+    file = getattr(error, "filename", None) or what
+    return f"{file} can't be read: {reason_of(error)}; {mend}, then start again."
+
+
+def reason_of(error: BaseException) -> str:
+    """What the system said."""
     # TensorFlow's errors read "... path; No space left on device [Op:SaveV2]".
     text = getattr(error, "strerror", None) or message_of(error)
-    return f"{what} can't be written ({text.rpartition('; ')[2]}); {then}"
+    return text.rpartition("; ")[2]
 
 
 def is_passing(error: BaseException) -> bool:

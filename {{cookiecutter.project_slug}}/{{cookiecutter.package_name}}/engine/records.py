@@ -10,6 +10,7 @@ from typing import Any
 
 from .command_line import flags_in
 from .curves import draw_curves
+from .errors import UsageError, cannot_read, is_passing
 from .files import replace_file, writing
 from .output import say
 from .run_directory import MAY_DIFFER
@@ -99,10 +100,16 @@ class Records:
             _write_csv(self.directory / "steps.csv", rows)
 
     def _read(self, file: Path, step: int, least: int = 0) -> list[Row]:
-        """The rows up to `step`; of a file that somebody has changed none: it is kept beside."""
+        """The rows up to `step`; of a file that somebody has changed none: it is kept beside.
+
+        Raises:
+            UsageError: the disk fails.
+        """
         try:
             rows = [row for row in read_csv(file) if row["step"] <= step]
-        except (OSError, ValueError):  # not text, or other columns, or no numbers
+        except (OSError, ValueError) as error:  # not text, or other columns, or no numbers
+            if is_passing(error):
+                raise UsageError(cannot_read(file, error)) from error
             kept = file.with_name(f"{file.stem}-changed{file.suffix}")
             if self.is_chief:
                 with writing(file):
