@@ -26,7 +26,7 @@ from proof.config import Config
 from proof.engine import checkpoints
 from proof.engine.checkpoints import BestWeights
 from proof.engine.command_line import parse, to_yaml
-from proof.engine.errors import UsageError, usage_errors
+from proof.engine.errors import UsageError, code_of, usage_errors
 from proof.engine.files import to_json
 from proof.engine.interrupts import Interrupts
 from proof.engine.locks import is_locked
@@ -327,6 +327,36 @@ def test_a_damaged_neighbor_does_not_matter(neighbor: bytes | None, tmp_path: Pa
         else:
             (run / "config.yaml").write_bytes(content)
     assert find_resumed(tmp_path, "auto", config) == tmp_path / "1"
+
+
+@pytest.mark.quick
+@pytest.mark.parametrize("part", ["", "1/config.yaml", "1/checkpoints/latest"])
+@pytest.mark.parametrize("number", [errno.ESTALE, errno.EACCES])
+def test_a_run_that_cannot_be_read_now_is_not_begun_anew(
+    number: int, part: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    config, run = to_yaml(Config()), tmp_path / "1"
+    (run / "checkpoints" / "latest").mkdir(parents=True)
+    (run / "checkpoints" / "latest" / "ckpt-1.index").touch()
+    (run / "config.yaml").write_text(config)
+
+    def failing(function: Callable[..., Any]) -> Callable[..., Any]:
+        def fail(path: Path, *arguments: Any) -> Any:
+            if Path(path) == tmp_path / part:
+                raise OSError(number, os.strerror(number), str(path))
+            return function(path, *arguments)
+
+        return fail
+
+    for owner, name in ((Path, "iterdir"), (os, "scandir"), (Path, "open")):
+        monkeypatch.setattr(owner, name, failing(getattr(owner, name)))
+    if number == errno.EACCES and part:  # somebody else's
+        assert find_resumed(tmp_path, "auto", config) is None
+        return
+    sentence = f"{tmp_path}.* can't be read: {os.strerror(number)}"
+    with pytest.raises(UsageError, match=sentence) as refused:
+        find_resumed(tmp_path, "auto", config)
+    assert code_of(refused.value) == (138 if number == errno.ESTALE else 2)
 
 
 @pytest.mark.quick

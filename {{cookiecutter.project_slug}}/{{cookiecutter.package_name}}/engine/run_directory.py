@@ -12,11 +12,11 @@ from typing import Any
 import keras
 
 from .command_line import FIRST_LINE, LAST_LINE, flag_of, flags_in, read_flags
-from .errors import UsageError
+from .errors import AGAIN, RESUMABLE, UsageError, code_of, reason_of
 from .files import replace_file, to_json, writing
 from .locks import acquire, lock_of
 from .output import say
-from .run_files import is_finished
+from .run_files import has_checkpoint, is_finished
 from .workers import Workers
 
 # Flags that change how a run is made, not what comes out.
@@ -229,19 +229,26 @@ def _find_unfinished(runs: Path, config: str, defaults: str) -> Path | None:
     Without one, says by which flags the latest unfinished run differs.
 
     Raises:
-        UsageError: `runs` can't be read.
+        UsageError: the disk fails, or `runs` can't be read.
     """
     now, said = flags_in(config), ""
     try:
-        files = sorted(runs.glob("*/config.yaml"), reverse=True)
+        found = sorted(runs.iterdir(), reverse=True)
+    except (FileNotFoundError, NotADirectoryError):
+        found = []
     except OSError as error:
         raise UsageError(f"{runs} can't be read: {error.strerror}.") from error
-    for file in files:
-        run = file.parent
+    for run in found:
+        started = False
         try:
-            started = any(run.glob("checkpoints/latest/*.index"))
-            before = flags_in(defaults) | read_flags(file)
-        except (OSError, ValueError):  # nobody's, or no longer a run's
+            started = has_checkpoint(run)
+            before = flags_in(defaults) | read_flags(run / "config.yaml")
+        except (OSError, ValueError) as error:  # nobody's, or no longer a run's
+            if code_of(error) == RESUMABLE:  # or the one: a new run would begin in its place
+                reason = reason_of(error.__cause__ or error)
+                raise UsageError(f"{run} can't be read: {reason}; {AGAIN}") from error
+            if started:
+                say(f"{run} is passed over: {error}")
             continue
         if not started or is_finished(run):
             continue

@@ -76,6 +76,19 @@ def find_run(parent: Path, name: str) -> Path | None:
     return next(reversed(finished or found), None)
 
 
+def has_checkpoint(path: Path) -> bool:
+    """Whether a run has one; unlike a glob, this takes no disk that fails for an empty one.
+
+    Raises:
+        OSError: the disk fails.
+    """
+    try:
+        files = list((path / "checkpoints" / "latest").iterdir())
+    except (FileNotFoundError, NotADirectoryError, PermissionError):
+        return False
+    return any(file.suffix == ".index" for file in files)
+
+
 def is_finished(path: Path) -> bool:
     """Whether a run has come to its end: it has the first and the last file of that."""
     return all((path / name).exists() for name in ("results.json", "report.html"))
