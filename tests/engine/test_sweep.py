@@ -21,6 +21,7 @@ from proof.config import Config
 from proof.engine.command_line import arguments_of, parse
 from proof.engine.errors import RESUMABLE, UsageError
 from proof.engine.interrupts import AT_ONCE, ONE_WISH_SECS
+from proof.engine.run_files import find_run
 from proof.engine.sweep import devices
 from proof.engine.sweep_file import MUST, read_sweep
 from proof.task.config import TaskConfig
@@ -372,6 +373,19 @@ def test_samples_are_the_same_whenever_they_are_drawn(tmp_path: Path) -> None:
     both = runs(3, "grid: {epochs: [1, 2]}")
     assert [run["epochs"] for run in both] == ["1", "2"] * 3
     assert both[0]["dropout"] == both[1]["dropout"] == few[0]["dropout"]
+
+
+@pytest.mark.quick
+def test_a_clock_that_was_set_back_hides_no_run(tmp_path: Path) -> None:
+    begun, killed = (tmp_path / f"2026-10-25-{time}-a" for time in ("021000", "025500"))
+    for run in (begun, killed):
+        (run / "checkpoints" / "latest").mkdir(parents=True)
+    assert find_run(tmp_path, "a") == killed
+    (begun / "checkpoints" / "latest" / "ckpt-1.index").touch()
+    assert find_run(tmp_path, "a") == begun
+    for name in ("results.json", "report.html"):
+        (killed / name).touch()
+    assert find_run(tmp_path, "a") == killed
 
 
 @pytest.mark.quick

@@ -69,11 +69,16 @@ class RunFiles:
 
 
 def find_run(parent: Path, name: str) -> Path | None:
-    """The run of that name in a directory: the latest, but a finished one before others."""
+    """The run of that name in a directory: the latest; one that is finished goes before others.
+
+    So does one with a checkpoint before those without, whose names a clock that was set back may
+    have made later ones.
+    """
     begins = ((STARTED.match(path.name), path) for path in sorted(parent.iterdir()))
     found = [path for begin, path in begins if begin and path.name[begin.end() :] == name]
     finished = [path for path in found if is_finished(path)]
-    return next(reversed(finished or found), None)
+    started = [path for path in found if has_checkpoint(path)]
+    return next(reversed(finished or started or found), None)
 
 
 def has_checkpoint(path: Path) -> bool:

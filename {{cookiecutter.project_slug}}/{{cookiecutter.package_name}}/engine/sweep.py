@@ -19,7 +19,7 @@ from .errors import AGAIN, RESUMABLE, UsageError
 from .files import replace_file, writing
 from .interrupts import Interrupts
 from .locks import acquire, is_locked, lock_of
-from .run_files import find_run, is_finished, read_run, shown
+from .run_files import find_run, has_checkpoint, is_finished, read_run, shown
 from .sweep_file import Sweep, read_sweep
 
 try:
@@ -131,7 +131,7 @@ class _Runner:
             return
         flags = {"runs": str(self._directory), "name": name}
         flags = flags | self._planned.fixed | self._planned.runs[name]
-        resumed = path and any(path.glob("checkpoints/latest/*.index"))
+        resumed = path and has_checkpoint(path)
         arguments = ["--resume", str(path)] if resumed else arguments_of(flags)
         log = _log(self._directory, name)
         with writing(log, AGAIN), log.open("ab") as output, _lock(log) as lock:
