@@ -24,6 +24,7 @@ import tensorflow as tf
 from filelock import FileLock
 from proof.config import Config
 from proof.engine import checkpoints
+from proof.engine.callbacks import Event, at_step
 from proof.engine.checkpoints import BestWeights
 from proof.engine.command_line import parse, to_yaml
 from proof.engine.errors import UsageError, code_of, usage_errors
@@ -754,6 +755,23 @@ def test_a_run_that_is_saved_and_about_to_exit_ignores_signals() -> None:
     with pytest.raises(SystemExit, match="138"):
         train()
     assert signal.getsignal(signal.SIGTERM) == signal.SIG_IGN
+
+
+@pytest.mark.quick
+@pytest.mark.usefixtures("handlers")
+@pytest.mark.parametrize("kind", ["signal", "error"])
+def test_a_run_that_is_ended_reads_no_more_even_if_a_callback_keeps_it(
+    kind: str, tmp_path: Path
+) -> None:
+    def end(event: Event) -> None:
+        if kind == "error":
+            raise ConnectionError
+        os.kill(os.getpid(), signal.SIGTERM)
+
+    run = loop(tmp_path, [at_step(2, end)], **SETTINGS)
+    with pytest.raises((SystemExit, ConnectionError)), usage_errors():
+        run.train()
+    assert run._iterator is None
 
 
 @pytest.mark.quick

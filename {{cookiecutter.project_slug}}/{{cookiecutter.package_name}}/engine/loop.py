@@ -291,7 +291,12 @@ class Loop:
             monitor=self.best.column,
             bar=self.workers.is_chief,
         )
-        with Interrupts() as self._interrupts, closing(display), self._resumable():
+        with (
+            Interrupts() as self._interrupts,
+            closing(display),
+            self._resumable(),
+            self._dropping_iterator(),
+        ):
             try:
                 stop = self._train(display, self._interrupts)
             except _ValidationStopped:
@@ -307,7 +312,7 @@ class Loop:
                 )
                 self.workers.wait()  # a launcher ends all when one has left
                 raise SystemExit(RESUMABLE)
-            self._iterator = None  # it reads ahead
+            self._iterator = None  # it reads ahead, while the rest takes its time
             self._save()  # whole, even if a signal comes now; a longer run goes on from here
             if self.step and int(self.progress.skips.total) == self.step:
                 raise UsageError(
@@ -407,6 +412,17 @@ class Loop:
         started = time.perf_counter()
         yield
         self._seconds[what] += time.perf_counter() - started
+
+    @contextmanager
+    def _dropping_iterator(self) -> Iterator[None]:
+        """Around training, however it ends: a callback may keep this loop until the process ends.
+
+        An iterator that reads rows in Python must not live so long: see `_forget_locals`.
+        """
+        try:
+            yield
+        finally:
+            self._iterator = None
 
     @contextmanager
     def _resumable(self) -> Iterator[None]:
