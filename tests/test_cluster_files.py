@@ -156,7 +156,7 @@ REQUEUE = "scontrol|requeue|7|"
 
 
 @needs_bash
-@pytest.mark.parametrize("code", [137, 138, 143])
+@pytest.mark.parametrize("code", [134, 135, 137, 138, 139, 143])
 def test_a_run_that_can_be_resumed_is_requeued(submit: Callable[..., list[str]], code: int) -> None:
     assert submit(code, ends=0) == [SRUN, REQUEUE]
 
