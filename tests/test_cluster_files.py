@@ -143,7 +143,7 @@ def submit(cluster: Path, tmp_path: Path) -> Callable[..., list[str]]:
         environ |= {"SLURM_RESTART_COUNT": restarts} if restarts else {}
         command = [str(shutil.which("bash")), cluster / "train.sbatch", "--name", "two words"]
         run(*command, cwd=tmp_path, env=environ, status=ends)
-        return calls.read_text().splitlines()
+        return calls.read_text().splitlines() if calls.exists() else []
 
     return submit
 
@@ -159,6 +159,19 @@ REQUEUE = "scontrol|requeue|7|"
 @pytest.mark.parametrize("code", [134, 135, 137, 138, 139, 143])
 def test_a_run_that_can_be_resumed_is_requeued(submit: Callable[..., list[str]], code: int) -> None:
     assert submit(code, ends=0) == [SRUN, REQUEUE]
+
+
+@needs_bash
+def test_a_finished_run_is_not_requeued(submit: Callable[..., list[str]], tmp_path: Path) -> None:
+    run = tmp_path / "runs" / "2026-01-01-000000-job-7"
+    run.mkdir(parents=True)
+    (run / "results.json").touch()
+    assert submit(143, ends=0) == [SRUN, REQUEUE]
+    (run / "report.html").touch()
+    assert submit(143, ends=0) == [SRUN]
+    assert submit(143, ends=0, restarts="1") == []  # Slurm itself has requeued it
+    run.rename(run.with_name("2026-01-01-000000-job-17"))
+    assert submit(143, ends=0, restarts="1") == [SRUN, REQUEUE]
 
 
 @needs_bash

@@ -15,6 +15,7 @@ from typing import Any
 from {{ cookiecutter.package_name }}.config import Config
 from {{ cookiecutter.package_name }}.engine.command_line import parse, to_yaml
 from {{ cookiecutter.package_name }}.engine.errors import continue_on_error, usage_errors
+from {{ cookiecutter.package_name }}.engine.interrupts import ignore_signals
 from {{ cookiecutter.package_name }}.engine.output import say, set_quiet
 from {{ cookiecutter.package_name }}.engine.rendezvous import connect
 from {{ cookiecutter.package_name }}.engine.tf_log_filter import filtered_tf_import
@@ -137,3 +138,4 @@ def main(config: Config, task: TaskConfig) -> dict[str, Any]:
 if __name__ == "__main__":
     with usage_errors():
         main(*parse(training=Config, task=TaskConfig))
+        ignore_signals()  # TensorFlow may take seconds to end

@@ -757,6 +757,22 @@ def test_a_run_that_is_saved_and_about_to_exit_ignores_signals() -> None:
     assert signal.getsignal(signal.SIGTERM) == signal.SIG_IGN
 
 
+ENDING = """
+import atexit, os, runpy, signal, sys
+atexit.register(os.kill, os.getpid(), signal.SIGTERM)
+sys.argv = ["train.py", "--steps", "1", "--runs", sys.argv[1]]
+runpy.run_path("train.py", run_name="__main__")
+"""
+
+
+def test_a_signal_at_the_exit_of_a_finished_run_is_no_failure(tmp_path: Path) -> None:
+    command = [sys.executable, "-W", "ignore", "-c", ENDING, str(tmp_path)]
+    root = Path(proof.__file__).parents[1]
+    done = subprocess.run(command, cwd=root, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert list(tmp_path.glob("*/report.html"))
+
+
 @pytest.mark.quick
 @pytest.mark.usefixtures("handlers")
 @pytest.mark.parametrize("kind", ["signal", "error"])

@@ -90,6 +90,15 @@ def ending_in_order(code: int, *, trains: bool) -> Iterator[None]:
                 signal.signal(number, signal.SIG_IGN if received else handler)
 
 
+def ignore_signals() -> None:
+    """From here on let no launcher's signal change the exit code of a process that has done all.
+
+    It would be started again, and begin another run. Ctrl-C still ends it.
+    """
+    for number in set(SIGNALS) - {signal.SIGINT}:
+        signal.signal(number, signal.SIG_IGN)
+
+
 def exit_at_once() -> NoReturn:
     """End this process, by a second signal."""
     with contextlib.suppress(OSError):
