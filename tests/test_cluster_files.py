@@ -93,6 +93,12 @@ def test_the_number_of_workers_is_the_same_in_all_its_places(
     assert hosts == {"name": "WORKER_HOSTS", "value": f"{pods}.{spec['network']['subdomain']}"}
 
 
+def test_a_signal_before_training_ends_a_pod(manifests: list[dict[str, Any]]) -> None:
+    (job,) = manifests[0]["spec"]["replicatedJobs"]
+    pod = job["template"]["spec"]["template"]["spec"]
+    assert pod["shareProcessNamespace"]  # process 1 of its own would not get it
+
+
 def test_flags_in_the_files_exist(cluster: Path, manifests: list[dict[str, Any]]) -> None:
     config = next(TEMPLATE.glob("*package_name*/config.py")).read_text(encoding="utf-8")
     known = {f"--{name.replace('_', '-')}" for name in re.findall(r"^    (\w+): ", config, re.M)}
