@@ -3328,16 +3328,72 @@ def weighted_by_class() -> tuple[np.ndarray, ...]:
     return inputs, labels, (times.mean() / times)[labels].astype("float32")
 
 
-def weighted_labels(weigh: Callable[[np.ndarray], np.ndarray]) -> Toy:
-    """Rare and frequent classes, weighed in the loss by a function of their frequencies."""
+def weighted_labels(weigh: Callable[[np.ndarray], np.ndarray], one_hot: bool = False) -> Toy:
+    """Rare and frequent classes, weighed in the loss by a function of their frequencies.
+
+    Labels may be `one_hot` in the data.
+    """
     inputs, labels, _ = weighted_by_class()
     of_classes = tf.constant(weigh(np.bincount(labels) / len(labels)), tf.float32)
 
     def weighted(y: tf.Tensor, p: tf.Tensor) -> tf.Tensor:
-        plain = tf.nn.sparse_softmax_cross_entropy_with_logits(y, p)
-        return plain * tf.cast(tf.gather(of_classes, y), p.dtype)
+        numbers = y if len(y.shape) == 1 else tf.argmax(y, axis=1)
+        plain = tf.nn.sparse_softmax_cross_entropy_with_logits(numbers, p)
+        return plain * tf.cast(tf.gather(of_classes, numbers), p.dtype)
 
-    return sound(data=(inputs, labels), losses=lambda: {"main": weighted})
+    given = np.eye(CLASSES, dtype="float32")[labels] if one_hot else labels
+    return sound(
+        data=(inputs, given), others={}, losses=lambda: {"main": weighted}, metrics=dict
+    )  # fmt: skip
+
+
+def weighted_pixels(weigh: Callable[[np.ndarray], np.ndarray]) -> Toy:
+    """Bright pixels are a rare class, weighed in the loss by a function of the frequencies."""
+    images, _ = segmented(None).data
+    labels = (images[..., 0] > 1).astype("int64")
+    of_classes = tf.constant(weigh(np.bincount(labels.ravel()) / labels.size), tf.float32)
+
+    def weighted(y: tf.Tensor, p: tf.Tensor) -> tf.Tensor:
+        plain = tf.nn.sparse_softmax_cross_entropy_with_logits(y, p)
+        each = plain * tf.cast(tf.gather(of_classes, y), p.dtype)
+        return tf.reduce_mean(each, axis=(1, 2))
+
+    return replace(
+        segmented(None), data=(images, labels), losses=lambda: {"main": weighted}, metrics=dict
+    )  # fmt: skip
+
+
+def weighted_binary(
+    weigh: Callable[[float], float], *, by_data: bool = False, beside: bool = False
+) -> Toy:
+    """A rare label of 0 or 1 for each example, whose ones are weighed by how often they are.
+
+    Args:
+        weigh: the fraction of ones -> their weight beside that of zeros.
+        by_data: whether the data has these weights, and not the loss.
+        beside: whether the data has the opposite label, too.
+    """
+    inputs, _ = examples()
+    labels = (inputs[:, 0] > 2).astype("int64")
+    of_ones = weigh(float(labels.mean()))
+
+    def weighted(y: tf.Tensor, p: tf.Tensor) -> tf.Tensor:
+        y = tf.cast(y, p.dtype)[:, tf.newaxis]
+        of = 1.0 if by_data else of_ones
+        return tf.nn.weighted_cross_entropy_with_logits(y, p, of)[:, 0]
+
+    def own(run: Run, batch: Any, replica: Replica) -> dict[str, tf.Tensor]:
+        inputs, labels, weights = batch
+        rare = labels["rare"] if beside else labels
+        per_example = run.losses["main"](rare, run.model(inputs, training=True))
+        return {"main": compute_loss(per_example, weights, run.model, replica)}
+
+    given = {"rare": labels, "usual": 1 - labels} if beside else labels
+    weights = np.where(labels, of_ones if by_data else 1, 1).astype("float32")
+    return sound(
+        model=model(last=lambda: dense(1)), data=(inputs, given, weights), others={},
+        train_steps=(own,), validation_step=own, losses=lambda: {"main": weighted}, metrics=dict,
+    )  # fmt: skip
 
 
 def several_labels(
@@ -8462,6 +8518,24 @@ MODES = [
         "class weights",
         lambda: sound(data=(5 * (arrays := weighted_by_class())[0], arrays[1], 1 / arrays[2])),
         "class 2 of labels is the rarest, .* weigh 0.1 times .* class 0, .*: the weights .* upside",
+    ),
+    *(
+        Fault("class weights", toy, "class 2 of labels is the rarest, .* weigh 0.1 times .* class")
+        for toy in (
+            lambda: weighted_labels(lambda often: often, one_hot=True),
+            lambda: replace(weighted_labels(lambda often: often), train_steps=(one_hot_step,)),
+        )
+    ),
+    Fault(
+        "class weights", lambda: weighted_pixels(lambda often: often),
+        "class 1 of labels is the rarest, .*: weights are proportional to the frequencies",
+    ),
+    *(
+        Fault(
+            "class weights",
+            lambda by=by: weighted_binary(lambda often: often / (1 - often), **{by: True}),
+            f"in column 0 of {labels}, ones are 0.* as frequent as zeros, and weigh 0.*: the wei",
+        ) for by, labels in (("by_data", "labels"), ("beside", r"labels\['rare'\]"))
     ),
     Fault(
         "class weights", lambda: several_labels(lambda often: often / (1 - often)),

@@ -152,6 +152,7 @@ from .faulty import (
     of_rare_tags,
     of_several_tags,
     of_tables,
+    one_hot_step,
     orders_of_some,
     overlap_alone,
     overlap_of_shares,
@@ -234,8 +235,10 @@ from .faulty import (
     warmed_up,
     warming_up,
     weak_and_strong,
+    weighted_binary,
     weighted_by_class,
     weighted_labels,
+    weighted_pixels,
     weights_by_name,
     whole_of_file,
     with_gradient_penalty,
@@ -3021,6 +3024,26 @@ def weights_of_two() -> Toy:
     )  # fmt: skip
 
 
+def logarithms_of_any() -> Toy:
+    """Several labels of 1, each of which is to be likely among all, by logarithms of shares."""
+    return replace(
+        with_several_labels("log_softmax"),
+        losses=lambda: {"main": lambda y, p: -tf.reduce_sum(y * p, axis=1)},
+    )
+
+
+def shares_of_times() -> Toy:
+    """The time of each of three events, by shares of all times."""
+    toy = picked(lambda apart, logits: apart * logits)
+    times = np.arange(12)[:, np.newaxis] == toy.data[1][:, np.newaxis, [0, 1, 0]]
+    return replace(
+        toy,
+        model=lambda: keras.Sequential([keras.Input((12, 4)), dense(3), layers.Softmax(axis=1)]),
+        data=(toy.data[0], times.astype("float32")),
+        losses=lambda: {"main": lambda y, p: -tf.reduce_sum(y * tf.math.log(p), axis=(1, 2))},
+    )
+
+
 def censored() -> Toy:
     """A logistic hazard for each of some intervals, until an event or the end of observation."""
 
@@ -4302,6 +4325,18 @@ AS_IT_SHOULD_BE: list[tuple[str, Callable[[], Toy]]] = [
     ("loaded weights", lambda: sound(model=model_of_arrays(of_body=True))),
     ("later positions", lambda: next_words(lambda x: x, counted=2)),
     ("class weights", weights_of_two),
+    ("class weights", lambda: weighted_labels(lambda often: 1 / often, one_hot=True)),
+    (
+        "class weights",
+        lambda: replace(weighted_labels(lambda often: 1 / often), train_steps=(one_hot_step,)),
+    ),
+    ("class weights", lambda: weighted_pixels(lambda often: 1 / often)),
+    ("class weights", lambda: weighted_binary(lambda often: (1 - often) / often)),
+    ("class weights", lambda: weighted_binary(lambda often: 1.0)),
+    ("class weights", lambda: weighted_binary(lambda often: (1 - often) / often, by_data=True)),
+    ("class weights", lambda: weighted_binary(lambda often: (1 - often) / often, beside=True)),
+    ("class weights", logarithms_of_any),
+    ("class weights", shares_of_times),
     ("outputs reach the targets", censored),
     ("right and wrong", censored),
     ("augmentation", lambda: with_latents(0)),

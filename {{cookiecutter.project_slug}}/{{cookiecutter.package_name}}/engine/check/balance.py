@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import functools
+import itertools
 import re
 import sys
 from collections.abc import Callable, Iterator, Sequence
@@ -56,7 +57,7 @@ def class_weights(lab: Laboratory) -> Finding:
     if found := _taken_for_padding(lab):
         return found
     compared = False
-    for name, array in arrays_of(lab.examples["train"], "labels", "iuf").items():
+    for name, array in arrays_of(lab.examples["train"], "labels", "biuf").items():
         if of_classes := _shares_and_weights(lab, name, array):
             compared = True
             often, weights = of_classes
@@ -68,7 +69,7 @@ def class_weights(lab: Laboratory) -> Finding:
                     f"{common}, the most frequent one: weights are proportional to the frequencies",
                     *UPSIDE_DOWN,
                 )
-        elif of_columns := _odds_and_weights(lab, name, array):
+        if of_columns := _odds_and_weights(lab, name, array):
             compared = True
             odds, weights = of_columns
             column = np.abs(np.log(odds)).argmax()
@@ -116,8 +117,9 @@ def _taken_for_padding(lab: Laboratory) -> Finding | None:
 
 def _weighs_nothing(lab: Laboratory, name: str, pulled: Pulled) -> int | None:
     """Of several labels of 0 and 1, the one for which no prediction has a slope; None if none."""
-    number = _without_slope(pulled)
-    if number is None:
+    number, p = _without_slope(pulled), pulled.predictions
+    # The cross-entropy of one class needs only its own; it may be given logarithms.
+    if number is None or _are_shares(p) or _are_shares(np.exp(np.minimum(p, 1.0))):
         return None
     for at in WITHIN[int(pulled.predictions.min() >= 0) :]:  # probabilities, or distances
         others = lab.pulled_at(functools.partial(_constant, at))
@@ -130,13 +132,21 @@ def _without_slope(pulled: Pulled) -> int | None:
     y, p, slopes = pulled
     if y.shape != p.shape or y.ndim < 2 or not np.isin(y[y >= 0], (0, 1)).all():
         return None
-    one_hot = (np.allclose(part.sum(axis=-1), 1, atol=1e-3) for part in (y, p))
-    if y.shape[-1] > 1 and any(one_hot):  # the cross-entropy of one class needs only its own
+    if y.shape[-1] > 1 and np.allclose(y.sum(axis=-1), 1, atol=1e-3):  # one-hot
         return None
     moved = [slopes[y == number] != 0 for number in (0, 1)]
     if min(map(len, moved)) < LEAST:
         return None
     return next((n for n in (0, 1) if not moved[n].any() and moved[1 - n].mean() > 0.5), None)
+
+
+def _are_shares(p: np.ndarray) -> bool:
+    """Whether numbers of each example add up to 1 along an axis, or along some that are beside."""
+    return any(
+        np.prod(p.shape[first:last]) > 1
+        and np.allclose(p.sum(axis=(*range(first, last),)), 1, atol=1e-3)
+        for first, last in itertools.combinations(range(1, p.ndim + 1), 2)
+    )
 
 
 def _constant(value: float, predictions: tf.Tensor) -> tf.Tensor:
@@ -344,40 +354,67 @@ def _shares_and_weights(
     lab: Laboratory, name: str, labels: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray] | None:
     """How often each class occurs, and what an example of it weighs; None: it can't be told."""
-    if len(lab.base.losses) != 1 or len(lab.base.calls) != 1 or labels.dtype.kind not in "iu":
+    if len(lab.base.losses) != 1 or len(lab.base.calls) != 1:
         return None
     ((of_loss, predictions, _),) = lab.base.calls.values()
     (optimizer,) = lab.base.losses
     if not isinstance(predictions, np.ndarray):
         return None
-    y, p = np.asarray(of_loss), predictions.astype(np.float64)
-    given = dict(named_leaves(lab.batch))[name]
-    if p.ndim != 2 or not 1 < p.shape[1] <= MOST_CLASSES or not np.array_equal(y, given[0]):
+    p, given = predictions.astype(np.float64), dict(named_leaves(lab.batch))[name]
+    if p.ndim < 2 or not 1 < p.shape[-1] <= MOST_CLASSES:
         return None
-    classes = p.shape[1]
-    shares = np.bincount(labels[(labels >= 0) & (labels < classes)], minlength=classes)
+    classes = p.shape[-1]
+    of_all, own, seen = (
+        _numbers_of_classes(np.asarray(y), p.shape, kinds)
+        for y, kinds in ((labels, "iu"), (given[0], "iu"), (of_loss, "iuf"))
+    )
+    if of_all is None or own is None or seen is None or not np.array_equal(own, seen):
+        return None
+    shares = np.bincount(of_all[(of_all >= 0) & (of_all < classes)], minlength=classes)
     if shares.min() == 0 or shares.max() < UNEVEN * shares.min():
         return None
     is_logits = p.min() < 0 or p.max() > 1 or not np.allclose(p.sum(axis=-1), 1, atol=1e-3)
     p = np.asarray(tf.nn.log_softmax(p)) if is_logits else np.log(p + 1e-12)
-    of_data = lab.examples["train"].get("weights", np.ones(len(labels)))
+    of_data = _over(lab.examples["train"].get("weights"), of_all.shape)
     given_weights = only(lab.batch[-1])  # as the loss weighs them
-    of_batch = np.ones(len(p)) if given_weights is None else np.asarray(given_weights[0])
-    if of_batch.shape != (len(p),) or of_batch.sum() <= 0:
-        of_batch = np.ones(len(p))
+    of_batch = _over(None if given_weights is None else np.asarray(given_weights[0]), own.shape)
     weights = []
     for k in range(classes):
-        found = lab.look(with_array(lab.batch, name, tf.fill(given.shape, tf.cast(k, given.dtype))))
+        is_one_hot = given.shape[1:] == p.shape
+        label = tf.one_hot(k, classes, dtype=given.dtype) if is_one_hot else tf.cast(k, given.dtype)
+        found = lab.look(with_array(lab.batch, name, tf.broadcast_to(label, given.shape)))
         loss = found.losses[optimizer] - lab.regularization(optimizer)
-        mean = np.average(p[:, k], weights=of_batch)
-        weights.append(loss / -mean * of_data[labels == k].mean())
+        mean = np.average(p[..., k], weights=of_batch)
+        weights.append(loss / -mean * of_data[of_all == k].mean())
     return shares / shares.sum(), np.array(weights)
+
+
+def _numbers_of_classes(y: np.ndarray, shape: tuple[int, ...], kinds: str) -> np.ndarray | None:
+    """The numbers of classes in labels for predictions of some shape, or None.
+
+    They may be one-hot, or numbers of these kinds.
+    """
+    if y.shape[1:] == shape[1:]:
+        is_one_hot = np.isin(y, (0, 1)).all() and (y.sum(axis=-1) == 1).all()
+        return y.argmax(axis=-1) if is_one_hot else None
+    if y.dtype.kind in kinds and y.shape[1:] in (shape[1:-1], (*shape[1:-1], 1)):
+        return y.reshape(len(y), *shape[1:-1])
+    return None
+
+
+def _over(weights: np.ndarray | None, shape: tuple[int, ...]) -> np.ndarray:
+    """Weights of rows, or of parts of rows, for each label of this shape; 1 if they don't fit."""
+    if weights is None or weights.shape != shape[: weights.ndim] or not weights.any():
+        weights = np.ones(())
+    weights = weights.reshape(*weights.shape, *[1] * (len(shape) - weights.ndim))
+    return np.broadcast_to(weights, shape)
 
 
 def _odds_and_weights(
     lab: Laboratory, name: str, labels: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray] | None:
     """The odds of each of several labels of 0 and 1, and the weight of a 1 beside that of a 0."""
+    labels = labels[:, np.newaxis] if labels.ndim == 1 else labels
     if labels.ndim != 2 or not np.isin(labels, (0, 1)).all():
         return None
     often = labels.mean(axis=0)
@@ -386,16 +423,26 @@ def _odds_and_weights(
     odds = often / (1 - often)
     if np.abs(np.log(odds)).max() < np.log(UNEVEN):
         return None
+    own = np.ravel(dict(named_leaves(lab.batch))[name])
+    is_only = only(lab.batch[1:-1]) is not None  # another label may have the opposite odds
     for loss, (given, predictions, _) in lab.base.calls.items():
         if not isinstance(given, np.ndarray) or not isinstance(predictions, np.ndarray):
             continue
-        y, p = given, predictions
+        y, p = (x[:, np.newaxis] if x.ndim == 1 else x for x in (given, predictions))
+        if not is_only and not np.array_equal(np.ravel(y), own):
+            continue
         if y.shape != p.shape or y.shape[1:] != labels.shape[1:]:
             continue
         # Not 0, where max(x, 0) in the formula of a cross-entropy has no slope.
         middle = 1e-3 if p.min() < 0 or p.max() > 1 else 0.5
         if slopes := _slopes(lab, loss, [_all_at(1.0, middle), _all_at(0.0, middle)]):
-            of_ones, of_zeros = (each.mean(axis=0) for each in slopes)
+            of_ones, of_zeros = (each.reshape(p.shape).mean(axis=0) for each in slopes)
+            if labels.shape[1] == 1:
+                of_data = _over(lab.examples["train"].get("weights"), labels.shape)
+                of_ones, of_zeros = (
+                    each * of_data[labels == number].mean()
+                    for each, number in ((of_ones, 1), (of_zeros, 0))
+                )
             with np.errstate(divide="ignore", invalid="ignore"):
                 weights = -of_ones / of_zeros
             return (odds, weights) if np.all((weights > 0) & np.isfinite(weights)) else None
