@@ -3396,6 +3396,25 @@ def weighted_binary(
     )  # fmt: skip
 
 
+def valued(until: Callable[[tf.Tensor], Any]) -> Toy:
+    """The value of a state is to be its reward and, `until` the end, that of the next state."""
+    inputs, labels = examples()
+    done = (np.arange(ROWS) % 5 == 4).astype("float32")
+
+    def own(run: Run, batch: Any, replica: Replica) -> dict[str, tf.Tensor]:
+        inputs, labels, weights = batch
+        value, later = (run.model(inputs[name], training=True)[:, 0] for name in ("now", "next"))
+        aim = labels["reward"] + 0.9 * until(labels["done"]) * tf.stop_gradient(later)
+        return {"main": compute_loss(tf.square(value - aim), weights, run.model, replica)}
+
+    return sound(
+        model=model(last=lambda: dense(1)), train_steps=(own,), validation_step=own,
+        data=({"now": inputs, "next": np.roll(inputs, -1, axis=0)},
+              {"reward": labels.astype("float32"), "done": done}),
+        others={}, losses=dict, metrics=dict,
+    )  # fmt: skip
+
+
 def several_labels(
     weigh: Callable[[np.ndarray], np.ndarray],
     above: tuple[float, ...] = (1.0, 2.0, 2.5),
@@ -5005,11 +5024,12 @@ LOSS = [
         Fault(
             "micro-batches", lambda part=part: taught(average=True, part=part),
             "an average of .*, takes over 0.1 of it in a step, and 0.19 in a step of two",
+            flags={"accumulate": 2},
         ) for part in (lambda kept, _: kept, lambda kept, r: tf.where(r.step == 0, 0.0, kept))
     ),
     Fault(
         "micro-batches", lambda: taught(average=True, kept=0.9999, part=lambda kept, _: kept),
-        "takes over 0.0001 of it in a step, and 0.0002 in a step of two micro-batches",
+        "takes over 0.0001 of it in a step, and 0.0002 in a step of two micro-batches", LOOK,
     ),
     Fault(
         "micro-batches", lambda: with_loss(own_mean),
@@ -8498,6 +8518,10 @@ MODES = [
     ),
     Fault(
         "inputs matter", lambda: masked_labels(lambda y, _: tf.ones_like(y), "done"),
+        r"the same with labels\['done'\] of other", LOOK,
+    ),
+    Fault(
+        "inputs matter", lambda: valued(tf.ones_like),
         r"the same with labels\['done'\] of other examples, which are 0 or 1: the value of a state",
     ),
     Fault(  # what isn't known is 0, which nothing else is

@@ -17,7 +17,7 @@ import pytest
 import tensorflow as tf
 from proof.engine.callbacks import Callback, Event, at_step, every_epochs, every_steps
 from proof.engine.check import RELATIONS, check
-from proof.engine.check.numbers import told_apart
+from proof.engine.check.numbers import told_apart, with_array
 from proof.engine.check.runs import secs_of_work
 from proof.engine.random_access import RandomAccess
 from proof.engine.relations import select
@@ -231,6 +231,7 @@ from .faulty import (
     validated,
     validated_by_copy,
     validated_gan,
+    valued,
     visits,
     warmed_up,
     warming_up,
@@ -3024,6 +3025,75 @@ def weights_of_two() -> Toy:
     )  # fmt: skip
 
 
+def rarely_rewarded(**arguments: Any) -> Toy:
+    """Actions with rewards that are 0 but for some, of which the first batch has none."""
+
+    def own(run: Run, batch: Any, replica: Replica) -> dict[str, tf.Tensor]:
+        inputs, labels, weights = batch
+        per_example = run.losses["main"](labels["action"], run.model(inputs, training=True))
+        total = compute_loss(per_example * labels["reward"], weights, run.model, replica)
+        return {"main": total}
+
+    inputs, action = examples(20 * BATCH)
+    labels = {"action": action, "reward": np.float32(np.arange(len(action)) % 48 == 3)}
+    return with_step(
+        own, model=model(partial(dense, **arguments)), data=(inputs, labels), metrics=dict,
+        others={},
+    )  # fmt: skip
+
+
+def of_episodes(rewards: bool) -> Toy:
+    """Actions to repeat, those with `rewards` alone, and ends of episodes that nothing uses."""
+
+    def own(run: Run, batch: Any, replica: Replica) -> dict[str, tf.Tensor]:
+        inputs, labels, weights = batch
+        per_example = run.losses["main"](labels["action"], run.model(inputs, training=True))
+        if rewards:
+            per_example *= labels["reward"]
+        return {"main": compute_loss(per_example, weights, run.model, replica)}
+
+    inputs, action = examples()
+    rows = np.arange(ROWS)
+    labels = {"action": action, "reward": np.float32(rows % 2), "done": np.float32(rows % 9 == 8)}
+    return with_step(own, data=(inputs, labels), metrics=dict, others={})
+
+
+def of_intervals() -> Toy:
+    """Two classes for each example, of which the step insists that they are in order."""
+
+    def own(run: Run, batch: Any, replica: Replica) -> dict[str, tf.Tensor]:
+        inputs, labels, weights = batch
+        tf.debugging.assert_less_equal(labels["first"], labels["last"])
+        logits = tf.split(run.model(inputs, training=True), 2, axis=1)
+        first, last = (run.losses["main"](labels[name], each)
+                       for name, each in zip(("first", "last"), logits, strict=True))  # fmt: skip
+        return {"main": compute_loss(first + last, weights, run.model, replica)}
+
+    inputs, first = examples()
+    last = np.maximum(first, np.arange(ROWS) % CLASSES)
+    return with_step(
+        own, model=model(last=lambda: dense(2 * CLASSES)), metrics=dict, others={},
+        data=(inputs, {"first": first, "last": last}),
+    )  # fmt: skip
+
+
+class NoisyDense(layers.Layer):  # type: ignore[misc]
+    """Weights with noise, as to explore (Fortunato et al., 2018)."""
+
+    def __init__(self, units: int) -> None:
+        super().__init__()
+        self.units = units
+        self.generator = keras.random.SeedGenerator(1)
+
+    def build(self, shape: Any) -> None:
+        self.kernel = self.add_weight(shape=(shape[-1], self.units), name="kernel")
+
+    def call(self, x: tf.Tensor, training: bool = False) -> tf.Tensor:
+        if not training:
+            return x @ self.kernel
+        return x @ (self.kernel + keras.random.normal(self.kernel.shape, seed=self.generator))
+
+
 def logarithms_of_any() -> Toy:
     """Several labels of 1, each of which is to be likely among all, by logarithms of shares."""
     return replace(
@@ -3631,6 +3701,9 @@ SUSPICIOUS: list[tuple[str, Callable[[], Toy]]] = [
     ("regularization", lambda: penalized(lambda *_: 0.0, late)),
     ("metrics follow the loss", behind_another),
     ("metrics follow the loss", first_all_then_none),
+    ("inputs matter", lambda: rarely_rewarded(kernel_regularizer="l2")),
+    ("inputs matter", lambda: of_episodes(rewards=True)),
+    ("inputs matter", lambda: of_episodes(rewards=False)),
     ("training mode", lambda: normalized(training=False)),
     ("training mode", recurrent),
     ("training mode", lambda: merged(layers.Add(), past=True)),
@@ -4337,6 +4410,14 @@ AS_IT_SHOULD_BE: list[tuple[str, Callable[[], Toy]]] = [
     ("class weights", lambda: weighted_binary(lambda often: (1 - often) / often, beside=True)),
     ("class weights", logarithms_of_any),
     ("class weights", shares_of_times),
+    ("inputs matter", rarely_rewarded),
+    ("inputs matter", of_intervals),
+    ("inputs matter", lambda: valued(lambda done: 1 - done)),
+    *(
+        (name, lambda units=units: sound(model=model(*map(partial, (dense, NoisyDense), units))))
+        for name in ("micro-batches", "two replicas make the same step as one")
+        for units in ((BATCH // 2, 4), (4, BATCH // 2))
+    ),
     ("outputs reach the targets", censored),
     ("right and wrong", censored),
     ("augmentation", lambda: with_latents(0)),
@@ -4570,6 +4651,20 @@ def test_what_is_looked_at_is_not_said_not_to_be() -> None:
     )  # fmt: skip
     lab = laboratory(sound())
     assert not {n: f for n in names if not (f := RELATIONS[n].observe(lab)).was_looked_at}
+
+
+def test_a_step_may_refuse_parts_that_do_not_belong_together(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def observe(lab: Any) -> Any:
+        assert lab.base.finite
+        turned = lab.batch[1]["first"][:, ::-1]
+        return lab.look(with_array(lab.batch, "labels['first']", turned))
+
+    monkeypatch.setitem(RELATIONS, "shapes", RELATIONS["shapes"]._replace(observe=observe))
+    ((name, finding),) = check(laboratory(of_intervals()), ["shapes"])
+    assert (name, finding.verdict) == ("shapes", "look"), finding
+    assert "can't be looked at" in str(finding)
 
 
 class Counted:

@@ -24,7 +24,7 @@ from .explain import explain
 from .findings import NOT_LOOKED_AT, RELATIONS, Finding, Relation, look, ok, wrong
 from .laboratory import Laboratory
 from .numbers import relative_difference
-from .runs import Created, Failed, one_and_two_replicas
+from .runs import Created, Failed, Refused, one_and_two_replicas
 
 __all__ = [
     "NOT_LOOKED_AT",
@@ -54,6 +54,8 @@ def check(laboratory: Laboratory, names: Collection[str]) -> Iterator[tuple[str,
                 if each == after and found[after].verdict != "ok":
                     break
             yield name, found[name] if each == name else ok(f"not looked at: see {after}")
+        except Refused as failure:
+            yield name, look(f"can't be looked at: {failure.args[1]}")
         except Failed as failure:
             claim, reason = failure.args
             if claim not in failed:

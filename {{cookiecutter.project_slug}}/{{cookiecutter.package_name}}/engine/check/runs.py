@@ -78,15 +78,19 @@ class Failed(Exception):
     """Something that the relations need can't be made: the claim that doesn't hold, and why."""
 
 
+class Refused(Failed):
+    """A step that runs fails with what a relation has changed, which no run would give it."""
+
+
 @contextlib.contextmanager
-def stage(claim: str) -> Iterator[None]:
+def stage(claim: str, kind: type[Failed] = Failed) -> Iterator[None]:
     """Report an exception as a claim that doesn't hold."""
     try:
         yield
     except (NotImplementedError, Failed):  # a part that the task doesn't have yet says so itself
         raise
     except Exception as error:
-        raise Failed(claim, cause_of(error)) from error
+        raise kind(claim, cause_of(error)) from error
 
 
 def one_and_two_replicas() -> tuple[tf.distribute.Strategy, tf.distribute.Strategy]:
@@ -293,11 +297,13 @@ class Runs:
 
     def look(self, batch: Any, *, step: int = 0, accumulate: int = 1) -> Look:
         """Compute a train step of `batch` as step number `step`."""
+        _ = self.base  # what fails there fails in a run
         return self._look(self._probe(accumulate), batch, step)
 
     def _look(self, probe: Probe, batch: Any, step: int) -> Look:
         progress = self.one[1].start()._replace(step=tf.constant(step, tf.int64))
-        with stage("a train step runs"), warnings.catch_warnings(record=True) as warned:
+        kind = Refused if "base" in vars(self) else Failed
+        with stage("a train step runs", kind), warnings.catch_warnings(record=True) as warned:
             warnings.filterwarnings("always", message=f".*{NO_LOGITS}")
             reduced, *seen = probe.graph(batch, progress)
         probe.undoes_activations |= any(NO_LOGITS in str(one.message) for one in warned)
@@ -325,7 +331,7 @@ class Runs:
     @cached_property
     def base(self) -> Look:
         """The first step."""
-        return self.look(self.batch)
+        return self._look(self._probe(1), self.batch, 0)
 
     @property
     def traced(self) -> Probe:
@@ -403,6 +409,13 @@ class Runs:
             return self._train(self.one)
         finally:
             self.reset()
+
+    @cached_property
+    def looks_at_real_steps(self) -> list[Look]:
+        """What these steps compute with the initial weights."""
+        numbers = _telling_numbers(self.num_steps)
+        batches = self.read_batches(0, REAL_STEPS)
+        return [self.look(b, step=number) for b, number in zip(batches, numbers, strict=True)]
 
     @cached_property
     def trained_on_two(self) -> Trained:

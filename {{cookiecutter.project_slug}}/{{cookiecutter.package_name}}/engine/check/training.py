@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 import contextlib
+import itertools
+from collections.abc import Collection, Iterator
 from types import FunctionType
+from typing import Any
 
 import keras
 import numpy as np
 import tensorflow as tf
 
+from ..randomness import SAME_ROWS
 from .explain import COARSE, SUMMED_LATER, explain
 from .findings import Finding, look, ok, relation, wrong
 from .functions import named_in
 from .graph import accidental_broadcasts
-from .laboratory import ADAPTIVE, LOOKS, TOO_FEW_ROWS, Laboratory
+from .laboratory import ADAPTIVE, TOO_FEW_ROWS, Laboratory
 from .numbers import (
     TOLERANCE,
     arrays_of,
@@ -25,7 +29,7 @@ from .numbers import (
     with_array,
 )
 from .probe import Look, words_of
-from .runs import Failed, state_of
+from .runs import LONGEST_TRAINING, Failed, secs_of_work, state_of
 
 OF_EXAMPLES = "if it is a mean over the examples, add it to their losses, before compute_loss"
 SIGN_BASED = {"Lion", "Muon"}
@@ -34,9 +38,12 @@ TURNED = 5e-3  # of a metric, since rounding may change the class of a pixel
 MOST_SIZES = 8  # of changes that come from signs
 MOST_PAIRS = 64  # of an average and a weight that it may follow
 MOST_PARTS = 8  # of a batch; each one takes a step
+MOST_BATCHES = 20  # in which no row may count; each one takes two steps
 FEW_MASKED = 30  # labels, which may be the same by chance
 EVENTS = {"event", "events", "censored", "uncensored", "died", "dead", "death", "failed"}
-ENDS = {"done", "dones", "terminal", "terminals", "terminated", "ended", "last"}
+ENDS = {"done", "dones", "terminal", "terminals", "terminated", "ended"}
+REWARDS = {"reward", "rewards", "rew", "cost", "costs"}
+OTHER_DRAWS = "not looked at: random numbers that aren't those of rows are as many as half of them"
 MASKS = {"mask", "masks", "visible", "valid", "known", "observed", "labeled"}
 
 
@@ -176,6 +183,8 @@ def microbatches(lab: Laboratory) -> Finding:
         return ok("not looked at: examples interact")
     if lab.looks_at_batch or lab.rows % 2:
         return ok(f"not looked at: {lab.looks_at_batch or 'the batch is odd'}")
+    if _draws_for_half(lab):
+        return ok(OTHER_DRAWS)
     if lab.base.kept:
         return ok("not looked at: the step keeps state for the next step, such as statistics")
     for step in lab.telling_steps:
@@ -224,7 +233,8 @@ def _moves_too_often(lab: Laboratory) -> Finding | None:
                     twice = share * (1 - share)  # what the second one adds
                     if abs(of_two - share - twice) > 0.1 * twice:
                         return None
-                    return wrong(
+                    # Without micro-batches nothing is wrong yet.
+                    return (wrong if lab.config.accumulate > 1 else look)(
                         f"{v.path}, an average of {s.path}, takes over {share:.3g} of it in a "
                         f"step, and {of_two:.3g} in a step of two micro-batches",
                         "each micro-batch moves it as far as a whole step should",
@@ -243,6 +253,21 @@ def _taken_over(average: keras.Variable, source: keras.Variable, after: tf.Tenso
     moved, apart = made - before, weight - before
     share = float(moved @ apart / (apart @ apart or 1.0))
     return share if relative_difference(moved, share * apart) < 0.01 else 0.0
+
+
+def _draws_for_half(lab: Laboratory) -> bool:
+    """Whether random numbers that aren't those of rows are as many as half of the batch has rows.
+
+    Such as noise of weights: in half of the batch they are taken for those of rows, see `Place`.
+    """
+    half = max(1, lab.rows // 2)
+    shapes = [
+        op.outputs[0].shape
+        for op in lab.traced.ops
+        if op.type.startswith("StatelessRandom") and op.outputs[0].dtype.is_floating
+        and SAME_ROWS not in op.name
+    ]  # fmt: skip
+    return any(s.rank and s[0] and (s[0] % half == 0 or half in s[1:].as_list()) for s in shapes)
 
 
 def _gathers(lab: Laboratory) -> bool:
@@ -341,6 +366,8 @@ def _why_two_differ(lab: Laboratory, name: str, one: float, two: float) -> str:
 @relation("two replicas make the same step as one", after="the same step again", exact=True)
 def two_replicas(lab: Laboratory) -> Finding:
     """Losses, metrics, weights, statistics and optimizer slots are the same."""
+    if _draws_for_half(lab):
+        return ok(OTHER_DRAWS)
     one, two = lab.trained_on_one, lab.trained_on_two
     numbers = relative_difference(list(one.losses[0].values()), list(two.losses[0].values()))
     turned = different(one.metrics, two.metrics, TURNED)
@@ -409,6 +436,8 @@ def two_replicas(lab: Laboratory) -> Finding:
 @relation("inputs matter", after="the same step again")
 def inputs_matter(lab: Laboratory) -> Finding:
     """The loss depends on the inputs; if there are several inputs or labels, on each of them."""
+    if not lab.reached(lab.base):  # as where rewards are rare, and the first batch has none
+        return ok("not looked at: no weight gets a gradient from the first batch")
     are_same = equal(lab.batch[0], lab.second_batch[0])
     if not are_same and _ignores_inputs(lab):
         return wrong(
@@ -425,7 +454,7 @@ def inputs_matter(lab: Laboratory) -> Finding:
                     "a mask of the labels that are known isn't applied",
                     "multiply the loss of each label by its mask, and divide by the mask's sum",
                 )
-        if name := next((name for name in idle if _says_what_happened(lab, name)), ""):
+        if name := next((name for name in idle if _says_what_happened(lab, name, idle)), ""):
             cause = "censored examples count as if the event had happened at their last time, or "
             cause += "all as if it hadn't"
             fix = "let only those with an event count in the density or the hazard"
@@ -560,7 +589,10 @@ def _ignored_parts(lab: Laboratory) -> dict[str, Look]:
     for name, array in parts[:MOST_PARTS]:
         turned = tf.roll(array, 1, axis=1)
         if not equal(array, turned):
-            other = lab.look(with_array(lab.batch, name, turned))
+            try:
+                other = lab.look(with_array(lab.batch, name, turned))
+            except Failed:  # the step refuses parts that don't belong together, so it uses them
+                continue
             if other.counted == lab.base.counted and not lab.base.trains_otherwise(other):
                 found[name] = other
     return found
@@ -572,6 +604,8 @@ def _is_in_metrics(lab: Laboratory, name: str, other: Look) -> bool:
         return False
     if different(lab.base.metrics, other.metrics):
         return True
+    if not lab.evaluated_splits:
+        return False
     batch = lab.evaluation_batch
     array = dict(named_leaves(batch)).get(name)
     if array is None:
@@ -584,12 +618,25 @@ def _is_in_metrics(lab: Laboratory, name: str, other: Look) -> bool:
     return bool(different(own, lab.validate(turned, metrics=True)))
 
 
-def _says_what_happened(lab: Laboratory, name: str) -> bool:
-    """Whether a label tells one of EVENTS or ENDS, by 0 or 1, and isn't told by weights of 0."""
-    train, is_event = lab.examples["train"], bool(words_of(name) & (EVENTS | ENDS))
-    if not name.startswith("labels") or not is_event or [*np.unique(train[name])] != [0, 1]:
+def _says_what_happened(lab: Laboratory, name: str, idle: Collection[str]) -> bool:
+    """Whether a label tells one of EVENTS or ENDS, by 0 or 1, and isn't told by weights of 0.
+
+    An end matters only where the values of states are learned; those that are `idle` aren't used.
+    """
+    train, words = lab.examples["train"], words_of(name)
+    if not (words & EVENTS or (words & ENDS and _values_states(lab, idle))):
+        return False
+    if not name.startswith("labels") or [*np.unique(train[name])] != [0, 1]:
         return False
     return all(np.all(array) for n, array in train.items() if n.startswith("weights"))
+
+
+def _values_states(lab: Laboratory, idle: Collection[str]) -> bool:
+    """Whether steps use rewards and call models twice, as for the values of two states."""
+    used = (words_of(name) for name, _ in named_leaves(lab.batch) if name not in idle)
+    if not any(words & REWARDS for words in used):
+        return False
+    return len(lab.training_calls(lab.batch, lab.run.models.values())) > 1
 
 
 def _trained_where_masked(lab: Laboratory, mask: str) -> str:
@@ -612,9 +659,22 @@ def _trained_where_masked(lab: Laboratory, mask: str) -> str:
     return ""
 
 
+def _neighbors(lab: Laboratory) -> Iterator[tuple[Any, Any]]:
+    """The batches of some steps, each with that of the next step."""
+    yield lab.batch, lab.second_batch
+    yield from itertools.pairwise(lab.batches.dataset(1, 1 + MOST_BATCHES))
+
+
 def _ignores_inputs(lab: Laboratory) -> bool:
-    """Whether every loss is the same with the inputs of the second step."""
-    batches = lab.batch, (lab.second_batch[0], *lab.batch[1:])
-    looks = ([lab.look(batch, step=step) for batch in batches]
-             for step in range(LOOKS if lab.base.drawn else 1))  # fmt: skip
-    return not any(own.trains_otherwise(other, 1e-6) for own, other in looks)
+    """Whether every loss is the same with the inputs of another batch, in each of some steps.
+
+    In one of them no row may count, or what is drawn for all rows may leave the inputs out.
+    """
+    spent = secs_of_work()
+    for step, (batch, (others, *_)) in enumerate(_neighbors(lab)):
+        own, other = (lab.look(each, step=step) for each in (batch, (others, *batch[1:])))
+        if own.trains_otherwise(other, 1e-6):
+            return False
+        if spent() > LONGEST_TRAINING:
+            break
+    return True
