@@ -2254,15 +2254,17 @@ def positive_or_missing() -> Toy:
     return replace(toy, data=(inputs, labels))
 
 
-def late_penalty() -> Toy:
-    """Every fourth step has a penalty, and some weights are in it alone."""
+def late_penalty(
+    when: Callable[[tf.Tensor], tf.Tensor] = lambda step: step % 4 == 3, **changes: Any
+) -> Toy:
+    """Every fourth step, or some others, has a penalty, and some weights are in it alone."""
 
     def loss(losses: tf.Tensor, weights: tf.Tensor, model: keras.Model, replica: Replica) -> Any:
-        comes = tf.cast(replica.step % 4 == 3, losses.dtype)
+        comes = tf.cast(when(replica.step), losses.dtype)
         penalty = tf.reduce_sum(tf.square(model.layers[0].idle)) / replica.num_replicas
         return compute_loss(losses, weights, model, replica) + 1e-3 * comes * penalty
 
-    return with_loss(loss, model=model(Unused))
+    return with_loss(loss, model=model(Unused), **changes)
 
 
 def one_class() -> Toy:
@@ -5252,6 +5254,13 @@ TRAINING = [
     Fault(
         "learning rate", lambda: sound(optimizer=lambda: SGD(0.1, weight_decay=0.5)),
         r"weight decay removes 5\.0% of each weight in every step",
+    ),
+    Fault(
+        "learning rate", lambda: sound(optimizer=lambda: keras.optimizers.AdamW(
+            keras.optimizers.schedules.CosineDecay(0.0, 150, warmup_target=0.05, warmup_steps=10),
+            weight_decay=1.0,
+        )),
+        r"weight decay removes 2\.\d% of each weight in every step",
     ),
     Fault(
         "learning rate",

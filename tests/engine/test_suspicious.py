@@ -38,6 +38,7 @@ from .faulty import (
     Rising,
     Rows,
     Turned,
+    Unused,
     all_views,
     as_shares,
     at_events,
@@ -108,6 +109,7 @@ from .faulty import (
     labeled_numbers,
     labeled_twice,
     labels_made_of_classes,
+    late_penalty,
     loaded_counts,
     louder,
     lowered,
@@ -919,25 +921,38 @@ def behind_another() -> Toy:
     return with_step(own, metrics=lambda: {"accuracy_gap": metrics.Mean()})
 
 
-def first_all_then_none() -> Toy:
-    """A model finds out first how many there are of each class, of which one weighs more."""
+def first_all_then_none(terms: tuple[str, ...] = ()) -> Toy:
+    """A model finds out first how many there are of each class, of which one weighs more.
+
+    Its `terms` are below 0.
+    """
     inputs, labels = examples()
     data = inputs / 1000, (labels == 0).astype("float32")
+
+    def weighted(labels: tf.Tensor, logits: tf.Tensor) -> tf.Tensor:
+        each = tf.nn.sigmoid_cross_entropy_with_logits(labels, logits)
+        return each * (1 + 20 * labels)
 
     def own(run: Run, batch: Any, replica: Replica) -> dict[str, tf.Tensor]:
         inputs, labels, weights = batch
         logits = run.model(inputs, training=True)[:, 0]
         is_right = (logits > 0) == (labels > 0)
         run.metrics["accuracy"].update_state(is_right, weights)
-        per_example = tf.nn.sigmoid_cross_entropy_with_logits(labels, logits) * (1 + 20 * labels)
-        return {"main": compute_loss(per_example, weights, run.model, replica)}
+        per_example = run.losses["main"](labels, logits)
+        losses = {"main": per_example} | dict.fromkeys(terms, -tf.ones_like(per_example))
+        return {n: compute_loss(each, weights, run.model, replica) for n, each in losses.items()}
 
+    start = {
+        "bias_initializer": keras.initializers.Constant(-0.5), "kernel_initializer": "zeros",
+    }  # fmt: skip
     return with_step(
         own,
-        model=model(last=lambda: dense(1, bias_initializer=keras.initializers.Constant(-0.5))),
+        model=model(lambda: dense(bias_initializer="ones"), last=lambda: dense(1, **start)),
         data=data,
+        losses=lambda: {"main": weighted},
         metrics=lambda: {"accuracy": metrics.Mean()},
         others={},
+        terms=terms,
     )
 
 
@@ -3094,6 +3109,22 @@ class NoisyDense(layers.Layer):  # type: ignore[misc]
         return x @ (self.kernel + keras.random.normal(self.kernel.shape, seed=self.generator))
 
 
+class Seldom(layers.Layer):  # type: ignore[misc]
+    """Adds something that it learns to a small share of the rows."""
+
+    def __init__(self, share: float) -> None:
+        super().__init__()
+        self.share = share
+        self.generator = keras.random.SeedGenerator(1)
+
+    def build(self, shape: Any) -> None:
+        self.added = self.add_weight(shape=shape[-1:], name="added")
+
+    def call(self, x: tf.Tensor) -> tf.Tensor:
+        drawn = keras.random.uniform((tf.shape(x)[0], 1), seed=self.generator)
+        return x + tf.where(drawn < self.share, self.added, tf.zeros_like(x))
+
+
 def logarithms_of_any() -> Toy:
     """Several labels of 1, each of which is to be likely among all, by logarithms of shares."""
     return replace(
@@ -3112,6 +3143,11 @@ def shares_of_times() -> Toy:
         data=(toy.data[0], times.astype("float32")),
         losses=lambda: {"main": lambda y, p: -tf.reduce_sum(y * tf.math.log(p), axis=(1, 2))},
     )
+
+
+def warmed_from_0(most: float, steps: int) -> keras.optimizers.schedules.CosineDecay:
+    """A rate that rises for some steps."""
+    return keras.optimizers.schedules.CosineDecay(0.0, 150, warmup_target=most, warmup_steps=steps)
 
 
 def censored() -> Toy:
@@ -3701,9 +3737,11 @@ SUSPICIOUS: list[tuple[str, Callable[[], Toy]]] = [
     ("regularization", lambda: penalized(lambda *_: 0.0, late)),
     ("metrics follow the loss", behind_another),
     ("metrics follow the loss", first_all_then_none),
+    ("metrics follow the loss", lambda: first_all_then_none(("entropy",))),
     ("inputs matter", lambda: rarely_rewarded(kernel_regularizer="l2")),
     ("inputs matter", lambda: of_episodes(rewards=True)),
     ("inputs matter", lambda: of_episodes(rewards=False)),
+    ("every weight gets a gradient", lambda: sound(model=model(partial(Seldom, 0.02)))),
     ("training mode", lambda: normalized(training=False)),
     ("training mode", recurrent),
     ("training mode", lambda: merged(layers.Add(), past=True)),
@@ -4413,10 +4451,25 @@ AS_IT_SHOULD_BE: list[tuple[str, Callable[[], Toy]]] = [
     ("inputs matter", rarely_rewarded),
     ("inputs matter", of_intervals),
     ("inputs matter", lambda: valued(lambda done: 1 - done)),
+    ("loss falls on one batch", rarely_rewarded),
     *(
         (name, lambda units=units: sound(model=model(*map(partial, (dense, NoisyDense), units))))
         for name in ("micro-batches", "two replicas make the same step as one")
         for units in ((BATCH // 2, 4), (4, BATCH // 2))
+    ),
+    (
+        "every weight moves",
+        lambda: late_penalty(
+            lambda step: step < 50,
+            optimizer=lambda: keras.optimizers.SGD(warmed_from_0(0.05, 10)),
+        ),
+    ),
+    (
+        "every weight moves",
+        lambda: sound(
+            model=model(dense, layers.LayerNormalization),
+            optimizer=lambda: keras.optimizers.Adam(warmed_from_0(1e-4, 10_000)),
+        ),
     ),
     ("outputs reach the targets", censored),
     ("right and wrong", censored),
@@ -4665,6 +4718,23 @@ def test_a_step_may_refuse_parts_that_do_not_belong_together(
     ((name, finding),) = check(laboratory(of_intervals()), ["shapes"])
     assert (name, finding.verdict) == ("shapes", "look"), finding
     assert "can't be looked at" in str(finding)
+
+
+@pytest.mark.parametrize(
+    ("toy", "verdict"),
+    [
+        (lambda: sound(model=model(partial(Seldom, 1e-9))), "look"),
+        (lambda: sound(model=model(partial(Seldom, 1e-9), Unused)), "WRONG"),
+        (lambda: late_penalty(lambda step: step > 150), "ok"),
+    ],
+    ids=["seldom drawn", "unused", "late"],
+)
+def test_little_time_says_less_of_weights_without_gradient(
+    toy: Callable[[], Toy], verdict: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("proof.engine.check.laboratory.secs_of_work", lambda: Counted(0))
+    finding = RELATIONS["every weight gets a gradient"].observe(laboratory(toy()))
+    assert finding.verdict == verdict, finding
 
 
 class Counted:

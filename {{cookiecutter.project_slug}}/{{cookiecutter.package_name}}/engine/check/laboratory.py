@@ -40,6 +40,7 @@ ALONE = 20  # steps of some optimizers
 LITTLE = 0.05  # of the norm of a matrix; 60 usual steps change it by 0.1 to 0.5
 LOOKS = 5  # at steps with other random numbers
 LATER_LOOKS = 10  # at the steps after the first, and as many over the whole run
+MOST_LOOKS = 100  # at more steps, for what is seldom drawn: 0.95 ** 100 is 0.006
 ADAPTIVE = ("Adam", "AdamW", "Nadam", "Adamax", "RMSprop", "Adagrad", "Adadelta", "Lion", "Lamb")
 SHARES = ("Accuracy", "Precision", "Recall", "AUC", "F1Score", "FBetaScore", "IoU", "Sensitivity",
           "Specificity")  # fmt: skip
@@ -570,19 +571,35 @@ class Laboratory(Runs):
             if np.any(gradient)
         }
 
-    @cached_property
+    @property
     def reached_later(self) -> set[int]:
         """The ids of variables to which other batches, or later steps, give a gradient.
 
-        For example experts that get few examples, where a part of the loss starts later or occurs
-        every few steps, and where a callback raises a factor that is 0 at first.
+        For example experts that get few examples, where a part of the loss starts later, occurs
+        every few steps or is seldom drawn, and where a callback raises a factor that is 0 at first.
         """
-        late = np.linspace(0, self.num_steps - 1, LATER_LOOKS).astype(int).tolist()
-        batches = self.batches.dataset(1, 1 + 2 * LATER_LOOKS)
-        found, spent = set[int](), secs_of_work()
-        for step, batch in zip([*range(1, 1 + LATER_LOOKS), *late], batches, strict=False):
+        return self._later[0]
+
+    @property
+    def has_looked_long(self) -> bool:
+        """Whether that was for so many steps that each branch was drawn, if a step draws any."""
+        return not self.base.drawn or self._later[1] == MOST_LOOKS
+
+    @cached_property
+    def _later(self) -> tuple[set[int], int]:
+        """What `reached_later` is, and at how many steps it looked."""
+        late = np.linspace(self.num_steps - 1, 0, LATER_LOOKS).astype(int).tolist()
+        # One of the last steps comes first, as there may be time for few.
+        pairs = zip(late, range(1, 1 + LATER_LOOKS), strict=True)
+        # What is drawn is the same for all rows, so in a step all rows or none take a branch.
+        more = range(1 + LATER_LOOKS, 1 + MOST_LOOKS - LATER_LOOKS)
+        steps = [*(step for pair in pairs for step in pair), *more]
+        wanted = {id(v) for v in self.run.trainable_variables}
+        found, looks, spent = set[int](), 0, secs_of_work()
+        for step, batch in zip(steps, self.batches.dataset(1, 1 + len(steps)), strict=False):
             found |= self.reached(self.look(batch, step=step))
-            if spent() > LONGEST_TRAINING:
+            looks += 1
+            if wanted <= found or spent() > 2 * LONGEST_TRAINING:
                 break
         factors = [
             v for model in self.run.models.values() for v in model.non_trainable_variables
@@ -592,7 +609,7 @@ class Laboratory(Runs):
             factor.assign(1.0)
         found |= self.reached(self.look(self.batch)) if factors else set()
         self.reset()
-        return found
+        return found, looks
 
     @cached_property
     def losses_on_one_batch(self) -> tuple[Numbers, Numbers, int]:

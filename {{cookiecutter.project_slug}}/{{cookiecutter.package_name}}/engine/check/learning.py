@@ -46,7 +46,8 @@ def every_weight(lab: Laboratory) -> Finding:
         if id(v) not in reached and not _is_a_shift(lab, v) and id(v) not in lab.reached_later
     ]:
         listed = ", ".join(v.path for v in without[:3]) + (" ..." if len(without) > 3 else "")
-        return wrong(
+        is_sure = lab.has_looked_long or any(id(v) not in lab.traced.teachable for v in without)
+        return (wrong if is_sure else look)(
             f"none for {listed}",
             "the loss doesn't depend on it (an unused branch, tf.stop_gradient, an argmax or "
             "rounding in between, units that are all dead), or process_gradients sets it to 0",
@@ -73,7 +74,7 @@ def every_weight_moves(lab: Laboratory) -> Finding:
         for v, a, b in trained
         if np.array_equal(a, b)
         and not (_is_a_shift(lab, v) and len(trained) > 1)
-        and (id(v) in now or id(v) not in lab.reached_later)
+        and ((id(v) in now and _can_move(lab, v, a)) or id(v) not in lab.reached_later)
         and id(v) not in idle
     ]
     if not still:
@@ -88,6 +89,27 @@ def every_weight_moves(lab: Laboratory) -> Finding:
         "its gradient is 0, or process_gradients sets it to 0",
         "freeze it if this is intended",
     )
+
+
+def _can_move(lab: Laboratory, v: keras.Variable, before: np.ndarray) -> bool:
+    """Whether one of the first real steps is large enough to change a variable.
+
+    That of a warm-up may be 0 while there is a gradient, or vanish by rounding. An adaptive
+    optimizer makes steps of about its rate.
+    """
+    for name, optimizer in lab.inner_optimizers:
+        place = next((i for i, each in enumerate(lab.run.variables_of(name)) if each is v), None)
+        if place is None or not any(v is each for each in optimizer._trainable_variables):
+            continue
+        rates = rates_at(optimizer, range(REAL_STEPS))
+        if not rates.any():
+            return True  # in the whole run, or see `_idle_at_first`
+        gradients = (np.abs(each.gradients[name][place]) for each in lab.looks_at_real_steps)
+        is_adaptive = type(optimizer).__name__ in ADAPTIVE
+        sizes = (rate * (np.sign(g) if is_adaptive else g)
+                 for rate, g in zip(rates, gradients, strict=False))  # fmt: skip
+        return any(bool(np.any(size > np.spacing(np.abs(before)))) for size in sizes)
+    return True
 
 
 def _idle_optimizer(lab: Laboratory) -> Finding | None:
@@ -127,7 +149,7 @@ def learning_rate(lab: Laboratory) -> Finding:
         found.append(f"{rates[0]:.3g}")
         given = lab, name, optimizer, rates
         fault = (
-            _mistaken_numbers(optimizer)
+            _mistaken_numbers(optimizer, rates)
             or _decays_others(optimizer)
             or _not_positive(*given)
             or _too_small(optimizer, updates * float(rates.mean()))
@@ -186,12 +208,13 @@ def _not_positive(
     return None
 
 
-def _mistaken_numbers(optimizer: keras.optimizers.Optimizer) -> Finding | None:
+def _mistaken_numbers(optimizer: keras.optimizers.Optimizer, rates: np.ndarray) -> Finding | None:
     """Whether an optimizer has a number in place of another, or a weight decay in percent."""
     weight_decay, beta_1, beta_2 = (
         getattr(optimizer, name, None) or 0.0 for name in ("weight_decay", "beta_1", "beta_2")
     )
-    decay = weight_decay * float(tf.convert_to_tensor(optimizer.learning_rate))
+    # A warm-up begins with 0, and a search for the largest useful rate ends far above it.
+    decay = weight_decay * float(max(rates[0], rates.mean()))
     if weight_decay in BETAS and beta_1 > 0.9:
         return wrong(
             f"weight_decay is {weight_decay:g}, a usual beta_1 or beta_2",
@@ -421,10 +444,13 @@ def falls_on_one_batch(lab: Laboratory) -> Finding:
     late = float(np.mean([sum(each.values()) for each in fresh[-max(1, len(fresh) // 3) :]]))
     if late < before - 0.02 * abs(before):
         return ok(f"{detail}; on new batches it falls")  # dropout hides it on one
+    if not lab.reached(lab.base):  # as where rewards are rare, and this batch has none
+        return ok("not looked at: no weight gets a gradient from the first batch")
     names = list(lab.run.optimizers)
     # Over the bends of an absolute error only a very small step lowers it.
-    changes = (lab.changes_by_step_of(names, part=part) for part in (1e-3, 1e-4, 1e-5))
-    if not any(sum(each[name] for name in names) < 0 for each in changes):
+    steps_of = (lab.changes_by_step_of(names, part=part) for part in (1e-3, 1e-4, 1e-5))
+    changes = [sum(each[name] for name in names) for each in steps_of]
+    if any(changes) and not any(change < 0 for change in changes):
         return wrong(
             detail,
             "the loss rises along its own gradient too: gradients are changed (wrong sign?)",
@@ -608,7 +634,7 @@ def _is_turned(lab: Laboratory) -> bool:
     """Whether the loss is below 0, but no loss function gives an example less than 0."""
     values = [value for _, _, value in lab.base.calls.values() if value is not None]
     lowest = min((float(np.min(value)) for value in values), default=-1.0)
-    return lowest >= 0 > min(lab.base.losses.values())
+    return lowest >= 0 > min(lab.base.losses[name] for name in lab.run.optimizers)  # no terms
 
 
 def _rewards_the_right(lab: Laboratory, metric: str) -> bool:

@@ -35,6 +35,7 @@ from .numbers import TOLERANCE, Numbers, different, relative_difference
 
 IN_PARTS = tf.SparseTensor | tf.RaggedTensor  # which are no tensors, and not nested either
 MOST_LATER = 4  # calls of a loss after its first one that are recorded
+WITHOUT_GRADIENT = ("StopGradient", "Round", "Rint", "Floor", "Ceil", "Sign")
 
 
 class Look(NamedTuple):
@@ -129,6 +130,7 @@ class Probe:
         self.step = ""  # the name of the operation that holds its number
         self.ops_of_losses: set[str] = set()  # names of operations that losses are computed from
         self.losses_know_step = False  # not only by the seeds of random numbers
+        self.teachable: set[int] = set()  # ids of variables that a loss may have a gradient for
         self.drawn_alike: list[str] = []  # for rows, with the same seed on each replica
         self.follows: dict[str, str] = {}  # trained models, and the models they average
         self.teaches_nothing: list[str] = []  # loss functions without a gradient
@@ -190,6 +192,7 @@ class Probe:
         draws = frozenset(op.name for op in operations if op.type.startswith("StatelessRandom"))
         step = self.step = progress.step.op.name
         self.losses_know_step = step in upstream(losses, draws)
+        self.teachable = self._teachable(losses)
         self.drawn_alike = drawn_alike_on_replicas(operations, self._of_replica, step)
         self.follows = self._followed(reduced)
         self.teaches_nothing = self._without_gradient(losses)
@@ -254,6 +257,17 @@ class Probe:
         logarithms = (op for op in self.ops if op.type in ("Log", "LogSoftmax"))
         behind = (upstream(op.inputs) for op in logarithms if not op.name.startswith("gradient"))
         return [] if found and any(trained & ops.keys() for ops in behind) else found
+
+    def _teachable(self, losses: list[tf.Tensor]) -> set[int]:
+        """The ids of variables with a path to losses on which no operation has no gradient."""
+        ends = frozenset(
+            op.name for op in self.ops
+            if op.type in WITHOUT_GRADIENT
+            or (op.outputs and all(t.dtype.is_integer or t.dtype.is_bool for t in op.outputs))
+        )  # fmt: skip
+        found, inside = upstream(losses, ends), captured(tf.compat.v1.get_default_graph())
+        trained = self.steps.run.trainable_variables
+        return {id(v) for v in trained if inside.get(id(v.value.handle)) in found}
 
     def _without_gradient(self, losses: list[tf.Tensor]) -> list[str]:
         """Loss functions that losses depend on, but that have no gradient for any weight."""
