@@ -8720,7 +8720,7 @@ MODES = [
         lambda: regression(losses=lambda: {"main": lambda y, p: tf.nn.relu(y - p[:, 0])}),
         "errors of one sign",
     ),
-    Fault("best outputs", lambda: overlap_alone(with_sum=False), "a part of the formula is missing"),
+    Fault("best outputs", lambda: overlap_alone(with_sum=False), "a part of the formula"),
     Fault("best outputs", lambda: of_mixture(tf.identity), "falls without end", "look"),
     Fault(
         "likelihood", lambda: of_normal(lambda error, s: s + 0.5 * error**2 * tf.exp(-s)),

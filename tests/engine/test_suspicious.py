@@ -3308,6 +3308,8 @@ def words_and_name(row: list[str]) -> tuple[list[int], str]:
 def read_with_case(file: Path, model: keras.Model) -> np.ndarray:
     """The words of a text, as the data has them."""
     return np.array([lengths_of(file.read_text().split())])
+
+
 def age_and_class() -> Toy:
     """A number, whole years, beside a class."""
 
