@@ -344,9 +344,7 @@ class Runs:
         """The first step, and the last one if losses may have other parts there."""
         return (0, self.num_steps - 1) if self.traced.losses_know_step else (0,)
 
-    def given(
-        self, batch: Any, at: int = 0, seed: int = 1, twice: str = ""
-    ) -> tuple[Any, Replica]:
+    def given(self, batch: Any, at: int = 0, seed: int = 1, twice: str = "") -> tuple[Any, Replica]:
         """What a step gets of a batch on one replica, see `compute`: its rows, and the replica."""
         local = tf.nest.map_structure(lambda t: t[0], batch)
         counts = denominators(self.run.functions.count(local))
