@@ -3501,6 +3501,20 @@ def of_normal(form: Callable[[tf.Tensor, tf.Tensor], tf.Tensor]) -> Toy:
     return regression(lambda: dense(2), losses=lambda: {"main": likelihood}, metrics=dict)
 
 
+def kept_apart() -> Toy:
+    """Logits whose distances within a batch are a part of the loss."""
+
+    def one_step(run: Run, batch: Any, replica: Replica) -> dict[str, tf.Tensor]:
+        inputs, labels, weights = batch
+        x = run.model(inputs, training=True)
+        squares = tf.reduce_sum(x * x, axis=1, keepdims=True) + tf.reduce_sum(x * x, axis=1)
+        near = weights * tf.exp(-(squares - 2 * tf.matmul(x, x, transpose_b=True)))
+        per_example = run.losses["main"](labels, x) + tf.reduce_mean(near, axis=1)
+        return {"main": compute_loss(per_example, weights, run.model, replica)}
+
+    return sound(train_steps=(one_step,), validation_step=one_step, metrics=dict)
+
+
 def of_mixture(normalize: Callable[[tf.Tensor], tf.Tensor]) -> Toy:
     """A regression by a mixture of three normal distributions of deviation 1."""
 

@@ -103,6 +103,7 @@ from .faulty import (
     judged_by,
     judged_by_average,
     judged_step,
+    kept_apart,
     keypoints,
     labeled_gan,
     labeled_in_part,
@@ -3578,6 +3579,7 @@ SUSPICIOUS: list[tuple[str, Callable[[], Toy]]] = [
             process_gradients=shrunk_and_clipped, optimizer=lambda: keras.optimizers.Adam(0.01)
         ),
     ),
+    ("shapes", kept_apart),
     ("shapes", as_many_bins),
     ("outputs reach the targets", lambda: tagged(None)),
     ("logits", lambda: overlap_of_shares(axis=-1)),

@@ -280,8 +280,8 @@ def accidental_broadcasts(
 ) -> list[tuple[str, tuple[int, ...], tuple[int, ...]]]:
     """Arithmetic of (rows,) with (rows, 1), which gives (rows, rows): name, and both shapes.
 
-    If both are the same tensor, all pairs are intended. What doesn't depend on the batch may have
-    as many numbers as it has rows.
+    If both are the same tensor, or are squares of distances, all pairs are intended. What doesn't
+    depend on the batch may have as many numbers as it has rows.
     """
     found = []
     for op in _forward(ops, ARITHMETIC) if rows > 1 else ():
@@ -291,9 +291,17 @@ def accidental_broadcasts(
                 continue
             sources = {_source(t) for t in pair}
             are_data = not {s.type for s in sources} & {"ReadVariableOp", "Const", "Range"}
-            if len(sources) > 1 and are_data and all(map(_is_of_batch, pair)):
+            are_of_rows = len(sources) > 1 and are_data and all(map(_is_of_batch, pair))
+            if are_of_rows and not _is_of_distances(op):
                 found.append((op.name, *shapes))
     return found
+
+
+def _is_of_distances(op: tf.Operation) -> bool:
+    """Whether products of all pairs of rows are subtracted from a sum, as in a a + b b - 2 a b."""
+    beside = [_source(t) for use in op.outputs[0].consumers() for t in use.inputs]
+    beside += [_source(t) for other in beside if other.type == "Mul" for t in other.inputs]
+    return any(other.type in ("MatMul", "BatchMatMulV2", "Einsum") for other in beside)
 
 
 def _is_of_batch(tensor: tf.Tensor) -> bool:
