@@ -8735,7 +8735,7 @@ MODES = [
         "errors of one sign",
     ),
     Fault("best outputs", lambda: overlap_alone(with_sum=False), "a part of the formula"),
-    Fault("best outputs", lambda: of_mixture(tf.identity), "falls without end", "look"),
+    Fault("best outputs", lambda: of_mixture(tf.identity), "falls without end", LOOK),
     Fault(
         "likelihood", lambda: of_normal(lambda error, s: s + 0.5 * error**2 * tf.exp(-s)),
         "the loss main is smallest where the predicted standard deviation is 0.707 times the error",

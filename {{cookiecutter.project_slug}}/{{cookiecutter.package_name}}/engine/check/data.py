@@ -28,8 +28,8 @@ from .runs import Failed
 
 MOST_ROWS = 128  # of a split, whose noise is looked for
 TIMED_BATCHES = 20
-BATCHES_WITH_NAN = 40  # in which NaN is searched for
-BATCHES_WITH_MARKS, MOST_MARKS = 40, 4  # in which labels of no class are searched for; of these
+SEARCHED_BATCHES = 40  # for NaN, or for labels of no class
+MOST_MARKS = 4  # such labels
 SHORT = 0.01  # seconds per batch: too few to wait for
 BY_CHANCE = 1e-6
 NEW = 0.05  # of the labels, which may be new, as items and users are
@@ -310,7 +310,7 @@ def _steps_with(lab: Laboratory, name: str, marks: np.ndarray) -> dict[int, tupl
     """The first of some steps that has each of these labels of training data, and its batch."""
     sought = marks[np.isin(marks, lab.examples["train"].get(name, ()))].tolist()
     found: dict[int, tuple[int, Any]] = {}
-    for step, batch in enumerate(lab.batches.dataset(0, BATCHES_WITH_MARKS) if sought else ()):
+    for step, batch in enumerate(lab.batches.dataset(0, SEARCHED_BATCHES) if sought else ()):
         given = dict(named_leaves(batch)).get(name, ())
         found |= {n: (step, batch) for n in sought if n not in found and np.isin(n, given)}
         if len(found) == len(sought):
@@ -800,7 +800,7 @@ def _are_filled(a: np.ndarray, b: np.ndarray, column: int) -> bool:
 
 def _look_at_nan(lab: Laboratory) -> Look | None:
     """The step on the first batch that contains NaN; None if the first few contain none."""
-    for step, batch in enumerate(lab.batches.dataset(0, BATCHES_WITH_NAN)):
+    for step, batch in enumerate(lab.batches.dataset(0, SEARCHED_BATCHES)):
         floats = [t for t in tf.nest.flatten(batch) if t.dtype.is_floating]
         if any(np.isnan(t).any() for t in floats):
             return lab.look(batch, step=step)

@@ -92,11 +92,9 @@ def _targets(lab: Laboratory) -> list[np.ndarray]:
 
 def _fall(lab: Laboratory, model: keras.Model, outputs: Any, made: tf.Tensor) -> _Fall | None:
     """How far the loss falls; None if that can't be told."""
-    loss, spent = _loss_of(lab, model, outputs, made), secs_of_work()
-    with tf.GradientTape() as tape:
-        tape.watch(made)
-        total = loss(made)
-    slopes = np.asarray(tape.gradient(total, made, unconnected_gradients="zero"))
+    loss, scale, spent = _loss_of(lab, model, outputs, made), _scale(lab, made), secs_of_work()
+    total, slope = _with_slope(loss, made)
+    slopes = np.asarray(slope)
     # As many rows must agree on what is best: few have a slope where a mask chooses positions.
     pulled = (slopes.reshape(lab.rows, -1) != 0).sum(axis=0)
     others = float(loss(tf.roll(made, 1, axis=0)))
@@ -110,13 +108,14 @@ def _fall(lab: Laboratory, model: keras.Model, outputs: Any, made: tf.Tensor) ->
         def of_free(x: tf.Tensor, free: Any = free) -> tf.Tensor:
             return loss(free(tf.broadcast_to(x, made.shape)))
 
-        scale = _scale(lab, made)
-        best, first_least = _descend(of_free, start, RATE * scale, spent)
+        descend = _descent(of_free, RATE * scale, spent)
+        best, first_least = descend(start)
         # Both go on from there; where all rows are equal, a slope may vanish by symmetry.
         noise = 1e-3 * scale * np.random.default_rng(0).standard_normal(made.shape)
-        shared, least_shared = _descend(of_free, best, RATE * scale, spent)
-        _, least = _descend(of_free, (best + noise).astype(start.dtype), RATE * scale, spent)
+        shared, least_shared = descend(best)
         first = float(of_free(tf.constant(start)))
+        enough = least_shared - SAME * (first - least_shared)  # rows of their own matter
+        _, least = descend((best + noise).astype(start.dtype), enough)
         if np.isfinite([first, first_least, least_shared, least]).all():
             is_endless = _is_endless(lab, of_free, start, shared, first - least_shared)
             return _Fall(first, least_shared, min(least, least_shared), is_endless)
@@ -174,42 +173,49 @@ def _is_endless(
     columns = [x for y in labels if y.dtype.kind in "fiu" for x in y.reshape(len(y), -1).T]
     if fall <= 0 or not columns or any(len(np.unique(each)) < 4 for each in columns):
         return False
-    slopes = []
-    for at in (start, shared):
-        numbers = tf.constant(at)
-        with tf.GradientTape() as tape:
-            tape.watch(numbers)
-            total = loss(numbers)
-        slopes.append(tape.gradient(total, numbers))
+    slopes = [_with_slope(loss, tf.constant(at))[1] for at in (start, shared)]
     near, far, further = (float(loss(tf.constant(start + by * (shared - start))))
                           for by in (1, 10, 100))  # fmt: skip
     falls_on = near - far > 5 * fall and far - further > 50 * fall
     return bool(np.isfinite(further)) and falls_on and relative_difference(*slopes) > 1e-3
 
 
-def _descend(
-    loss: Loss, start: np.ndarray, rate: float, spent: Callable[[], float]
-) -> tuple[np.ndarray, float]:
-    """The best numbers that Adam finds, and their loss; NaN if they become infinite."""
-    zeros = np.zeros_like(start)
+def _with_slope(loss: Loss, at: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+    """The loss of an output, and its gradient."""
+    with tf.GradientTape() as tape:
+        tape.watch(at)
+        total = loss(at)
+    return total, tape.gradient(total, at, unconnected_gradients="zero")
 
-    @tf.function(autograph=False)
+
+def _descent(
+    loss: Loss, rate: float, spent: Callable[[], float]
+) -> Callable[..., tuple[np.ndarray, float]]:
+    """A function from the numbers to start with to the best that Adam finds, and their loss.
+
+    That is NaN if it becomes infinite or takes too long. It may stop where the loss is `enough`.
+    """
+
+    @tf.function(autograph=False)  # traced once for each shape of the numbers
     def step(t: Any, x: Any, mean: Any, square: Any) -> tuple[Any, ...]:
-        with tf.GradientTape() as tape:
-            tape.watch(x)
-            total = loss(x)
-        slope = tape.gradient(total, x)
+        total, slope = _with_slope(loss, x)
         mean, square = 0.9 * mean + 0.1 * slope, 0.999 * square + 0.001 * slope**2
         by = 0.5 * rate * (1 + tf.cos(np.pi * t / DESCENT)) / (1 - 0.9 ** (t + 1))
         size = tf.sqrt(square / (1 - 0.999 ** (t + 1))) + 1e-12
         return total, x - by * mean / size, mean, square
 
-    best, least, state = start, np.inf, (tf.constant(start), zeros, zeros)
-    for i in range(DESCENT):
-        before = state[0]
-        total, *state = step(tf.constant(i, start.dtype), *state)
-        if not np.isfinite(float(total)) or spent() > LONGEST:
-            return best, np.nan
-        if float(total) < least:
-            best, least = before.numpy(), float(total)
-    return best, least
+    def descend(start: np.ndarray, enough: float = -np.inf) -> tuple[np.ndarray, float]:
+        zeros = tf.zeros_like(start)
+        best, least, state = start, np.inf, (tf.constant(start), zeros, zeros)
+        for i in range(DESCENT):
+            before = state[0]
+            total, *state = step(tf.constant(i, start.dtype), *state)
+            if not np.isfinite(float(total)) or spent() > LONGEST:
+                return best, np.nan
+            if float(total) < least:
+                best, least = before.numpy(), float(total)
+            if least < enough:
+                break
+        return best, least
+
+    return descend
