@@ -138,4 +138,4 @@ def main(config: Config, task: TaskConfig) -> dict[str, Any]:
 if __name__ == "__main__":
     with usage_errors():
         main(*parse(training=Config, task=TaskConfig))
-        ignore_signals()  # TensorFlow may take seconds to end
+        ignore_signals()  # while TensorFlow ends: a run that has all its files hasn't failed
