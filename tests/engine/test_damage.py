@@ -432,7 +432,8 @@ def test_a_run_is_resumed_until_the_last_file_of_its_end_is_there(tmp_path: Path
     (run / "checkpoints" / "latest").mkdir(parents=True)
     (run / "checkpoints" / "latest" / "ckpt-1.index").touch()
     (run / "config.yaml").write_text(config)
-    (run / "results.json").touch()
+    (run / "report.html").touch()  # by the command `report`, while it trains
+    RunDirectory(run).write_results({})
     assert find_resumed(tmp_path, "auto", config) == run
     (run / "report.html").touch()
     assert find_resumed(tmp_path, "auto", config) is None

@@ -162,7 +162,15 @@ class RunDirectory:
                 file.unlink(missing_ok=True)
 
     def write_results(self, results: dict[str, Any]) -> None:
-        """results.json, the first file of the end of a run."""
+        """results.json, the first file of the end of a run; report.html becomes the last.
+
+        Raises:
+            UsageError: it can't be written.
+        """
+        if self.is_chief:
+            page = self.path / "report.html"  # of the unfinished run, by the command `report`
+            with writing(page):
+                page.unlink(missing_ok=True)
         self._write("results.json", to_json(results) + "\n")
 
     def _write(self, name: str, content: str) -> None:
