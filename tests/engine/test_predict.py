@@ -8,6 +8,7 @@ import importlib
 import os
 import re
 import sys
+import zipfile
 from html.parser import HTMLParser
 from pathlib import Path
 from types import SimpleNamespace
@@ -73,6 +74,15 @@ def test_every_output_is_written_as_a_plain_array(form: str, tmp_path: Path) -> 
     assert set(written) == {"left", "right"}
     np.testing.assert_allclose(written["left"], values[0])
     np.testing.assert_allclose(written["right"], values[1])
+
+
+def test_one_of_several_outputs_may_be_larger_than_2_gib(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(zipfile, "ZIP64_LIMIT", 100)  # in place of 2 GiB
+    np.save(tmp_path / "inputs.npy", INPUTS)
+    (file,) = predict_files(model_with(FORMS["dict"]), [tmp_path / "inputs.npy"], tmp_path / "out")
+    assert set(np.load(file, allow_pickle=False)) == {"left", "right"}
 
 
 NESTED = {

@@ -375,7 +375,8 @@ def _write_arrays(model: keras.Model, outputs: Any, path: Path) -> Path:
         file = path.with_name(f"{path.name}.npz")
         with zipfile.ZipFile(content, "w") as archive:  # np.savez takes no array called "file"
             for name, array in _by_name(model, outputs).items():
-                with archive.open(f"{name}.npy", "w") as member:
+                # As np.savez does, for an array of more than 2 GiB.
+                with archive.open(f"{name}.npy", "w", force_zip64=True) as member:
                     np.save(member, _plain(array), allow_pickle=False)
     replace_file(file, content.getvalue(), AGAIN)
     return file
