@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import subprocess
 import sys
 from pathlib import Path
@@ -96,11 +97,12 @@ def test_an_unfinished_run_is_said_to_be_one(tmp_path: Path) -> None:
 def test_the_best_row_is_that_of_the_results_where_the_history_has_lost_it(tmp_path: Path) -> None:
     run = make(tmp_path / "run", [3.0, 1.0, 2.0])
     results = json.loads((run / "results.json").read_text())
-    best = {"epoch": 2, "step": 8, "train_loss": None, "validation_loss": 1.0}
+    best = {"epoch": 2, "step": 8, "validation_loss": 1.0, "validation_accuracy": None}
     (run / "results.json").write_text(to_json(results | {"best": best}))
     lines = (run / "history.csv").read_text().splitlines(keepends=True)
     (run / "history.csv").write_text("".join(lines[:2]))
     assert lines_of(run)[-1].split() == ["1", "1", "1.25", "8", "4", "12.34"]
+    assert math.isnan(read_run(run).numbers["validation_accuracy"])
 
 
 def test_runs_of_other_monitors_keep_their_order(tmp_path: Path) -> None:
@@ -179,8 +181,8 @@ def test_a_mean_over_what_is_not_finite_is_none(
     commands.Compare(tuple(runs[:2]), tmp_path / "x.png", mean_over=("seed",))()
     commands.Compare(tuple(runs[1:]), tmp_path / "x.png", mean_over=("seed",))()
     lines = [line.split() for line in capsys.readouterr().out.splitlines()]
-    assert [line[:3] for line in lines if line[:1] == ["1"] and "nan" in line[2:3]] == [
-        ["1", "2", "nan"], ["1", "3", "nan"]]  # fmt: skip
+    assert [line for line in lines if line[:1] == ["1"] and "nan" in line[2:3]] == [
+        ["1", "2", "nan", "nan"], ["1", "3", "nan", "nan"]]  # fmt: skip
 
 
 @pytest.mark.parametrize(

@@ -56,7 +56,7 @@ class RunFiles:
         if tested := [row for row in self.history if row["step"] == step]:
             return tested[0]
         if tested_row := self.results.get("best"):  # history.csv has lost it
-            return {name: value for name, value in tested_row.items() if value is not None}
+            return _with_nan(tested_row)
         rows = [row for row in self.history if math.isfinite(row.get(column, math.nan))]
         best = max if self.larger_is_better else min
         return best(rows, key=lambda row: row[column], default={})
@@ -65,7 +65,13 @@ class RunFiles:
     def numbers(self) -> Row:
         """Losses and metrics: train_* and validation_* of the best row, test_* of the results."""
         numbers = {n: v for n, v in self.best_row.items() if n.partition("_")[0] in SPLITS}
-        return numbers | {n: v for n, v in self.results.items() if n.startswith("test_")}
+        tested = {n: v for n, v in self.results.items() if n.startswith("test_")}
+        return numbers | _with_nan(tested)
+
+
+def _with_nan(numbers: Mapping[str, Any]) -> Row:
+    """NaN for null, which strict JSON has for it, as history.csv has NaN."""
+    return {name: math.nan if value is None else value for name, value in numbers.items()}
 
 
 def find_run(parent: Path, name: str) -> Path | None:
