@@ -14,7 +14,7 @@ import pytest
 from conftest import files
 from proof import __main__ as commands
 from proof.engine import environment
-from proof.engine.compare import compare, draw_comparison
+from proof.engine.compare import compare, compare_means, draw_comparison
 from proof.engine.errors import UsageError, usage_errors
 from proof.engine.files import to_json
 from proof.engine.output import say
@@ -137,6 +137,21 @@ def test_commits_and_versions_differ_only_where_they_are_known(tmp_path: Path) -
     lines = lines_of(old, new, killed)
     assert lines[lines.index("what differs") + 1].split() == ["commit"]
     assert any(line.endswith("abcdef01 changed") for line in lines)
+
+
+@pytest.mark.parametrize(("clean", "groups"), [(True, 1), (False, 3)])
+def test_code_that_was_not_committed_differs_and_is_not_averaged_over(
+    clean: bool, groups: int, tmp_path: Path
+) -> None:
+    runs = [make(tmp_path / f"{seed}", [1.0], seed=seed) for seed in range(3)]
+    for i, run in enumerate(runs):
+        results = json.loads((run / "results.json").read_text())
+        results["git"]["clean"] = clean
+        (run / "results.json").write_text(to_json(results | {"versions": {"code": f"0000000{i}"}}))
+    lines = lines_of(*runs)
+    differs = ["seed"] if clean else ["seed", "code"]
+    assert lines[lines.index("what differs") + 1].split() == differs
+    assert len(compare_means(list(map(read_run, runs)), ["seed"]).splitlines()) == 2 + groups
 
 
 def test_a_commit_may_be_known_without_whether_it_was_changed(tmp_path: Path) -> None:

@@ -122,12 +122,13 @@ def _names(runs: Sequence[RunFiles]) -> list[str]:
 
 
 def _facts(run: RunFiles) -> dict[str, str]:
-    """Flags and, of a finished run, versions and commit."""
+    """Flags and, of a finished run, versions and commit; the code, unless a commit has it all."""
     facts = {name: shown(value) for name, value in run.flags.items() if name not in OWN}
     facts |= {name: str(version) for name, version in run.results.get("versions", {}).items()}
     git = run.results.get("git", {})
-    if git.get("commit"):
+    if git.get("clean"):
         facts.pop("code", None)
+    if git.get("commit"):
         facts["commit"] = git["commit"][:8] + " changed" * (git.get("clean") is False)
     return facts
 

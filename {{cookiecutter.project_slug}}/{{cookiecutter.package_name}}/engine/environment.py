@@ -28,7 +28,7 @@ def environment() -> dict[str, dict[str, Any]]:
     return {
         "versions": {
             **_versions(),
-            # Where git says nothing.
+            # Where git says nothing, or files had changed since the commit.
             "code": f"{zlib.crc32(''.join(hashes_of_code().values()).encode()):08x}",
         },
         "git": _commit(),
