@@ -108,6 +108,24 @@ def test_nested_outputs_are_written_by_their_paths(form: str, tmp_path: Path) ->
         np.testing.assert_allclose(written["box/size"], 2 * INPUTS, rtol=1e-6)
 
 
+@pytest.mark.parametrize("shape", [(), (FEATURES, FEATURES)])
+def test_an_output_without_a_row_for_each_input_is_a_sentence(
+    shape: tuple[int, ...], tmp_path: Path
+) -> None:
+    one = keras.ops.mean if shape == () else lambda x: keras.ops.transpose(x) @ x
+    model = model_with(lambda x: {"y": x, "of batch": one(x)})
+    inputs = np.concatenate([INPUTS, INPUTS[:1]])
+    np.save(tmp_path / "inputs.npy", inputs)
+    sentence = r"output of batch has shape {} for {} inputs, and predict needs a row for each; give"
+    for rows, predict in (
+        (len(inputs), predict_files(model, [tmp_path / "inputs.npy"], tmp_path / "out")),
+        (256, predict_split(model, "test", inputs, tmp_path / "out")),  # a whole batch, padded
+    ):
+        with pytest.raises(UsageError, match=sentence.format(re.escape(str(shape)), rows)):
+            list(predict)
+    assert not (tmp_path / "out").exists()
+
+
 def test_outputs_of_a_subclass_are_numbered(tmp_path: Path) -> None:
     class Two(keras.Model):  # type: ignore[misc]
         def call(self, x: Any) -> Any:

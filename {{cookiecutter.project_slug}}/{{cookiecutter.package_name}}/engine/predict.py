@@ -152,6 +152,7 @@ def _of_files(
             for file, length in zip(files, lengths, strict=True)
             for row in range(length)
         ]
+        _require_rows(outputs, len(places))
         yield _Batch(places, inputs, outputs)
 
 
@@ -176,9 +177,26 @@ def _of_split(model: keras.Model, name: str, split: Split) -> Iterator[_Batch]:
                 f"{_other_inputs(taken, model) or cause_of(error)}; give files with inputs of the "
                 "model."
             ) from error
+        _require_rows(outputs, BATCH_SIZE)
         one, outputs = tf.nest.map_structure(lambda t, n=rows: t[:n], (one, outputs))
         places = [{"file": name, "row": row} for row in range(first, first + rows)]
         yield _Batch(places, one, outputs)
+
+
+def _require_rows(outputs: Any, rows: int) -> None:
+    """Refuse outputs of a whole batch, such as a term of the loss: they belong to no input.
+
+    Raises:
+        UsageError: one has another number of rows.
+    """
+    for path, array in keras.tree.flatten_with_path(outputs):
+        if np.shape(array)[:1] != (rows,):
+            name = "/".join(map(str, path))
+            raise UsageError(
+                f"The model's output {name}{' ' * bool(name)}has shape {np.shape(array)} for "
+                f"{rows} inputs, and predict needs a row for each; give --model with a model of "
+                "the same layers that leaves it out."
+            )
 
 
 def _write(
