@@ -284,11 +284,30 @@ def _pickle(file: Path) -> None:
     np.save(file, np.array([{}], dtype=object), allow_pickle=True)
 
 
+def _damaged(file: Path) -> None:
+    with file.open("wb") as archive:
+        np.savez_compressed(archive, x=INPUTS)
+    content = file.read_bytes()
+    place = content.index(b"x.npy") + 40  # in the compressed numbers
+    file.write_bytes(content[:place] + b"\xff" * 20 + content[place + 20 :])
+
+
+def _encrypted(file: Path) -> None:
+    with file.open("wb") as archive:
+        np.savez(archive, x=INPUTS)
+    content = bytearray(file.read_bytes())
+    for place in (content.index(b"PK\3\4") + 6, content.index(b"PK\1\2") + 8):
+        content[place] |= 1  # a flag, in both headers
+    file.write_bytes(content)
+
+
 @pytest.mark.parametrize(
     ("write", "sentence"),
     [
         (_text, "can't be read"),
         (_pickle, "can't be read"),
+        (_damaged, "can't be read"),
+        (_encrypted, "can't be read"),
         (lambda file: file.touch(), "can't be read"),
         (lambda file: np.save(file, np.float64(1.0)), "holds no examples"),
         (lambda file: np.save(file, np.zeros((0, FEATURES))), "holds no examples"),
@@ -304,6 +323,8 @@ def _pickle(file: Path) -> None:
     ids=[
         "text",
         "pickle",
+        "damaged",
+        "encrypted",
         "empty",
         "scalar",
         "no rows",

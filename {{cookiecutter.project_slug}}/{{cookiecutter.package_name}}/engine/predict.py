@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import sys
 import zipfile
+import zlib
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
@@ -34,6 +35,11 @@ from .types import Run
 BATCH_SIZE = 256
 LARGEST = 8 * 2**30  # bytes that an archive may unpack to
 ARRAYS = (".npy", ".npz")
+# What a damaged file raises; RuntimeError: an archive that is encrypted, or compressed otherwise.
+UNREADABLE = (
+    *(ValueError, OSError, EOFError, KeyError, MemoryError),
+    *(zipfile.BadZipFile, zlib.error, RuntimeError),
+)
 
 Reader = Callable[[Path, keras.Model], Any]
 Describe = Callable[[keras.Model, Any, Any], dict[str, Any]]
@@ -59,7 +65,7 @@ def read_inputs(file: Path) -> Any:
                 )
         loaded = np.load(file, allow_pickle=False)
         inputs = dict(loaded) if isinstance(loaded, np.lib.npyio.NpzFile) else loaded
-    except (ValueError, OSError, EOFError, KeyError, MemoryError, zipfile.BadZipFile) as error:
+    except UNREADABLE as error:
         raise UsageError(
             f"{file} can't be read as a .npy or .npz file of plain arrays; write it with np.save "
             "or np.savez."
