@@ -376,6 +376,32 @@ def test_inputs_are_found_by_name_and_may_be_strings(tmp_path: Path) -> None:
     )
 
 
+@pytest.mark.parametrize(
+    ("form", "named"),
+    [
+        (lambda a, b, c: [a, b, c], ["a", "b", "c"]),
+        (lambda a, b, c: [a, [b, c]], ["a", "b", "c"]),
+        (lambda a, b, c: {"a": a, "pair": [b, c]}, ["a", "pair/0", "pair/1"]),
+    ],
+)
+def test_inputs_of_lists_and_nests_are_found_by_name_and_as_a_reader_gives_them(
+    form: Any, named: list[str], tmp_path: Path
+) -> None:
+    a, b, c = (keras.Input((FEATURES,), name=name) for name in "abc")
+    model = keras.Model(form(a, b, c), a + 10 * b + 100 * c)
+    one, two, three = (np.full((5, FEATURES), i) for i in (1, 2, 3))
+    files = [tmp_path / "inputs.npz", tmp_path / "inputs.own"]
+    np.savez(files[0], labels=one, **dict(zip(named, (one, two, three), strict=True)))
+    files[1].touch()
+    readers = {".own": lambda file, model: form(one, two, three)}
+    for file in predict_files(model, files, tmp_path / "out", readers=readers):
+        np.testing.assert_array_equal(np.load(file), np.full((5, FEATURES), 321))
+    np.savez(files[0], wrong=one)
+    takes = rf"holds {{'wrong': .*, the model takes {{'a': .*, '{named[1]}': "
+    with pytest.raises(UsageError, match=takes):
+        list(predict_files(model, files[:1], tmp_path / "out"))
+
+
 @pytest.mark.parametrize("name", ["inputs.npz", "inputs.npy"])  # an archive is known by its bytes
 def test_an_archive_that_unpacks_to_too_much_is_refused(
     name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

@@ -195,9 +195,8 @@ def _require_rows(outputs: Any, rows: int) -> None:
     Raises:
         UsageError: one has another number of rows.
     """
-    for path, array in keras.tree.flatten_with_path(outputs):
+    for name, array in _by_path(outputs).items():
         if np.shape(array)[:1] != (rows,):
-            name = "/".join(map(str, path))
             raise UsageError(
                 f"The model's output {name}{' ' * bool(name)}has shape {np.shape(array)} for "
                 f"{rows} inputs, and predict needs a row for each; give --model with a model of "
@@ -315,16 +314,20 @@ def input_of(model: keras.Model) -> Any:
 def _fit(inputs: Any, model: keras.Model, file: Path) -> Any:
     """The arrays of a file in the form in which the model takes them; others are left out.
 
+    Inputs of a model of a dict are found by their paths, such as "pair/0" where it has lists; those
+    of a model of a list by the names of its tensors or, in a list, by their places.
+
     Raises:
         UsageError: names, shapes or types differ, or a number is out of range.
     """
     if not getattr(model, "inputs", None):  # a subclass of keras.Model: it takes what it takes
         return tf.nest.map_structure(tf.convert_to_tensor, inputs)
     form = input_of(model)
-    tensors = tf.nest.flatten(form)  # of a dict in the order of its keys
-    names = sorted(form) if isinstance(form, dict) else [tensor.name for tensor in tensors]
-    given = inputs if isinstance(inputs, dict) else {"": inputs}
-    if len(given) == len(names) == 1:
+    given, taken = _by_path(inputs), _by_path(form)
+    tensors = list(taken.values())
+    names = list(taken) if isinstance(form, dict) else [tensor.name for tensor in tensors]
+    both_lists = isinstance(form, list | tuple) and isinstance(inputs, list | tuple)
+    if len(given) == len(names) and (both_lists or len(names) == 1):
         given = dict(zip(names, given.values(), strict=True))
     arrays = [given[name] for name in names if name in given]
     if len(arrays) < len(names) or not all(map(_fits, arrays, tensors)):
@@ -342,7 +345,12 @@ def _fit(inputs: Any, model: keras.Model, file: Path) -> Any:
                     raise UsageError(f"{file} holds {value}, which {tensor.dtype} can't hold.")
     # Several files are joined, and Keras keeps the number of axes of what it predicts first.
     shaped = [_with_axes(*both) for both in zip(arrays, tensors, strict=True)]
-    return tf.nest.pack_sequence_as(form, list(map(tf.convert_to_tensor, shaped)))
+    return keras.tree.pack_sequence_as(form, list(map(tf.convert_to_tensor, shaped)))
+
+
+def _by_path(nest: Any) -> dict[str, Any]:
+    """The parts of a nest by their paths, such as "boxes/size"; a part alone as ""."""
+    return {"/".join(map(str, path)): part for path, part in keras.tree.flatten_with_path(nest)}
 
 
 def _other_inputs(inputs: Any, model: keras.Model) -> str:
@@ -407,14 +415,14 @@ def _write_arrays(model: keras.Model, outputs: Any, path: Path) -> Path:
 
 
 def _by_name(model: keras.Model, outputs: Any) -> dict[str, np.ndarray]:
-    """Several outputs by their names, or numbered; one in a dict or list as "boxes/size".
+    """Several outputs by their names, or else by their paths.
 
     Keras names an output by its layer, so that two of one layer have the same name (Keras 3.15).
     """
-    names, flat = getattr(model, "output_names", []), keras.tree.flatten_with_path(outputs)
-    if not isinstance(outputs, dict) and len({*names}) == len(flat) == len(outputs):
+    names, by_path = getattr(model, "output_names", []), _by_path(outputs)
+    if not isinstance(outputs, dict) and len({*names}) == len(by_path) == len(outputs):
         return dict(zip(names, outputs, strict=True))
-    return {"/".join(map(str, path)): array for path, array in flat}
+    return by_path
 
 
 def _plain(array: np.ndarray) -> np.ndarray:
