@@ -539,6 +539,20 @@ def test_a_folder_of_arrays_is_predicted_as_one(tmp_path: Path) -> None:
     np.testing.assert_allclose(np.load(file), model(INPUTS), rtol=1e-6)
 
 
+@pytest.mark.parametrize("dtype", ["float64", "int32", "str"])
+def test_a_folder_may_have_numbers_of_several_types(dtype: str, tmp_path: Path) -> None:
+    x = keras.Input((1,), dtype="string" if dtype == "str" else dtype)
+    words = layers.StringLookup(vocabulary=["1", "100"])
+    model = keras.Model(x, words(x) if dtype == "str" else x)
+    types = {"float64": ["f4", "f8", "u1"], "int32": ["i4", "i8", "?"], "str": ["S1", "U3"]}[dtype]
+    folder = tmp_path / "arrays"
+    folder.mkdir()
+    for i, one in enumerate(types):
+        np.save(folder / f"{i}.npy", np.ones((2, 1), "u1").astype(one))
+    (file,) = predict_files(model, [folder], tmp_path / "out")
+    np.testing.assert_array_equal(np.load(file), np.ones((2 * len(types), 1)))
+
+
 def test_a_folder_of_pictures_becomes_a_table_and_a_page(tmp_path: Path) -> None:
     folder = tmp_path / "<i>pictures & more"
     folder.mkdir()

@@ -148,7 +148,7 @@ def _of_files(
         read = [_fit(_read_file(file, model, readers), model, file) for file in files]
         lengths = [len(tf.nest.flatten(inputs)[0]) for inputs in read]
         try:
-            inputs = tf.nest.map_structure(lambda *rows: tf.concat(rows, axis=0), *read)
+            inputs = tf.nest.map_structure(_join, *read)
             outputs = model.predict(inputs, batch_size=BATCH_SIZE, verbose=0)
         except Exception as error:  # whatever a model may raise
             which = files[0] if len(files) == 1 else f"{files[0]} and {len(files) - 1} others"
@@ -160,6 +160,12 @@ def _of_files(
         ]
         _require_rows(outputs, len(places))
         yield _Batch(places, inputs, outputs)
+
+
+def _join(*parts: tf.Tensor) -> tf.Tensor:
+    """The rows of several files, one of which may have float32 and another float64."""
+    dtype = np.result_type(*(part.dtype.as_numpy_dtype for part in parts))
+    return tf.concat([tf.cast(part, dtype) for part in parts], axis=0)
 
 
 def _of_split(model: keras.Model, name: str, split: Split) -> Iterator[_Batch]:
