@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
@@ -154,6 +155,20 @@ def test_the_modules_of_all_that_is_registered_are_imported(
     assert [line for line in lines[1] if line not in lines[0]] == [
         "    import proof.task.activations"
     ]
+
+
+@pytest.mark.parametrize("name", ["plain", "a[1]"])
+def test_where_tensorflow_finds_no_variables_the_loading_code_says_so(
+    name: str, tmp_path: Path
+) -> None:
+    model, directory = model_with(lambda x: x), tmp_path / name
+    directory.mkdir()
+    assert len(exported(model, directory)) == 2
+    code = loading_code(run_of({"main": model}), directory / "export")
+    assert ("# First copy it" in code) == (name != "plain")
+    without = contextlib.nullcontext() if name == "plain" else pytest.raises(FileNotFoundError)
+    with without:
+        tf.saved_model.load(str(directory / "export" / "main"))
 
 
 def test_an_export_is_there_as_a_whole_or_as_it_was(tmp_path: Path) -> None:

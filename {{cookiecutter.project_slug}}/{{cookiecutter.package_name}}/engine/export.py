@@ -14,7 +14,7 @@ import tensorflow as tf
 
 from .causes import cause_of
 from .errors import AGAIN, UsageError
-from .files import plain_name, writing
+from .files import has_wildcards, plain_name, writing
 from .output import PACKAGE
 from .predict import input_of
 from .types import Run
@@ -23,6 +23,7 @@ from .types import Run
 TOLERANCES = {"float16": 1e-2, "bfloat16": 5e-2}
 TOLERANCE = 1e-5
 REGISTER = "decorate its class or function with @keras.saving.register_keras_serializable()"
+COPY_FIRST = "# First copy it to a path without *, ?, [ and \\: to TensorFlow they are patterns."
 SIZES = (2, 64, 256)  # that are tried for axes of any size
 
 
@@ -74,6 +75,7 @@ def loading_code(run: Run, directory: Path) -> str:
             "    outputs = model(inputs, training=False)",
             "",
             "    import tensorflow as tf",
+            *([f"    {COPY_FIRST}"] if has_wildcards(directory / name) else []),
             f"    model = tf.saved_model.load({str(directory / name)!r})",
             "    outputs = model.serve(inputs)",
             "",

@@ -99,6 +99,11 @@ def to_json(results: dict[str, Any]) -> str:
     return json.dumps(_strict(results), indent=2, allow_nan=False)
 
 
+def has_wildcards(path: Path) -> bool:
+    """Whether TensorFlow takes a name for a pattern."""
+    return bool(set(path.as_posix()) & set("*?[\\"))
+
+
 @contextlib.contextmanager
 def plain_name(directory: Path) -> Iterator[Path]:
     """A directory under a name without wildcards.
@@ -106,7 +111,7 @@ def plain_name(directory: Path) -> Iterator[Path]:
     TensorFlow looks for a checkpoint to read by a pattern, and doesn't find `a[1]` by its own name
     (TF 2.21).
     """
-    if not set(directory.as_posix()) & set("*?[\\"):
+    if not has_wildcards(directory):
         yield directory
         return
     with tempfile.TemporaryDirectory() as parent:
