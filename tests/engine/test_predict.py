@@ -674,6 +674,12 @@ def test_a_column_of_another_shape_is_refused(column: Any, tmp_path: Path) -> No
         )  # fmt: skip
 
 
+def test_a_column_with_rows_of_several_lengths_is_refused() -> None:
+    places = [{"file": "a.npy", "row": row} for row in range(2)]
+    with pytest.raises(UsageError, match=r"gives 'x' with rows of several lengths; pad them, or"):
+        PredictionTable().add(places, INPUTS[:2], {"x": [[1.0], [1.0, 2.0]]})
+
+
 def test_a_later_batch_may_have_more_columns(tmp_path: Path) -> None:
     table = PredictionTable()
     for row, columns in enumerate(({}, {"a": np.ones((1, 2))}, {"b": [3], "a": np.ones((1, 1))})):

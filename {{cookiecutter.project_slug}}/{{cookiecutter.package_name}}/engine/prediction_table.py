@@ -68,7 +68,13 @@ class PredictionTable:
                     f"describe in task/predictions.py gives {name!r}, which the table has already; "
                     "give this column another name."
                 )
-            array = np.asarray(values)
+            try:
+                array = np.asarray(values)
+            except ValueError as error:
+                raise UsageError(
+                    f"describe in task/predictions.py gives {name!r} with rows of several lengths; "
+                    "pad them, or make a text of each."
+                ) from error
             if array.shape[:1] != (len(rows),) or (array.ndim > 2 and not _are_images(array)):
                 raise UsageError(
                     f"describe in task/predictions.py gives {name!r} of shape {array.shape} for "
