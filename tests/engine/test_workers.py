@@ -815,40 +815,54 @@ def test_data_and_disks_are_not_another_worker(monkeypatch: pytest.MonkeyPatch) 
     assert not is_lost_worker(tf.errors.UnavailableError(None, None, "Socket closed"))
 
 
-def set_workers(monkeypatch: pytest.MonkeyPatch, ports: list[int], index: int = 0) -> None:
-    addresses = [f"127.0.0.1:{port}" for port in ports]
+def set_workers(
+    monkeypatch: pytest.MonkeyPatch, ports: list[int], index: int = 0, host: str = "127.0.0.1"
+) -> None:
+    addresses = [f"{host}:{port}" for port in ports]
     task = {"type": "worker", "index": index}
     config = {"cluster": {"worker": addresses}, "task": task}
     monkeypatch.setenv("TF_CONFIG", json.dumps(config))
 
 
 @pytest.mark.quick
-def test_a_port_that_is_taken_is_one_sentence(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("host", ["127.0.0.1", "192.0.2.7"])  # its own, and that of a proxy
+def test_a_port_that_is_taken_is_one_sentence(monkeypatch: pytest.MonkeyPatch, host: str) -> None:
     monkeypatch.setattr(rendezvous, "PORT_SECS", 0.3)
     with socket.create_server(("127.0.0.1", 0)) as other:
-        set_workers(monkeypatch, [other.getsockname()[1], *free_ports(1)])
+        set_workers(monkeypatch, [other.getsockname()[1], *free_ports(1)], host=host)
         with pytest.raises(UsageError, match=r"Worker 0 can't listen at .* another program"):
             rendezvous.meet({}, 1.0)
 
 
+IPV6 = pytest.mark.skipif(not socket.has_dualstack_ipv6(), reason="takes IPv6")
+
+
 @pytest.mark.quick
-def test_a_start_timeout_may_be_longer_than_the_system_waits(
-    monkeypatch: pytest.MonkeyPatch,
+@pytest.mark.parametrize(
+    ("known", "reached", "secs"),
+    [
+        ("127.0.0.1", "127.0.0.1", 3e6),  # longer than the system waits
+        pytest.param("127.0.0.1", "::1", 5.0, marks=IPV6),  # as by /etc/hosts
+        pytest.param("[::1]", "::1", 5.0, marks=IPV6),
+    ],
+)
+def test_the_chief_is_reached_at_any_address_of_its_host(
+    monkeypatch: pytest.MonkeyPatch, known: str, reached: str, secs: float
 ) -> None:
     ports = free_ports(2)
-    set_workers(monkeypatch, ports)
+    set_workers(monkeypatch, ports, host=known)
 
     def say_hello() -> None:
         with (
             contextlib.suppress(OSError),  # the chief has failed
-            socket.create_connection(("127.0.0.1", ports[0])) as chief,
+            socket.create_connection((reached, ports[0])) as chief,
         ):
             chief.sendall(b'{"worker": 1, "facts": {}}\n')
             while chief.recv(100):
                 pass
 
     threading.Timer(1.0, say_hello).start()
-    connections = rendezvous.meet({}, 3e6)
+    connections = rendezvous.meet({}, secs)
     assert set(connections) == {1}
     connections[1].close()
 

@@ -238,30 +238,32 @@ def _receive(connection: socket.socket) -> dict[str, Any]:
 
 
 def _listen(address: str) -> socket.socket:
-    """A server at this worker's own address.
+    """A server at the port of this worker's own address, on all addresses of the host.
+
+    So TensorFlow listens too, and a host may know itself by another address than others do: its
+    name as 127.0.1.1 in /etc/hosts, or that of a proxy.
 
     Raises:
         UsageError: the port is taken.
     """
-    name, port = _split(address)
+    _, port = _split(address)
+    both = socket.has_dualstack_ipv6()
+    family = socket.AF_INET6 if both else socket.AF_INET
     end = time.monotonic() + PORT_SECS
     while True:
         try:
-            return _server(name, port)
+            return socket.create_server(
+                ("", port), family=family, backlog=1024, dualstack_ipv6=both
+            )
         except OSError as error:
             if error.errno != errno.EADDRINUSE:
-                # A name that doesn't lead to this host here, as behind a proxy: any of its own.
-                return _server("", port)
+                raise
             if time.monotonic() > end:
                 raise UsageError(
                     f"Worker {cluster.worker_index()} can't listen at {address}: another program "
                     "uses this port; end it, or give the worker another one."
                 ) from error
             time.sleep(PAUSE_SECS)
-
-
-def _server(name: str, port: int) -> socket.socket:
-    return socket.create_server((name, port), backlog=1024)
 
 
 def _split(address: str) -> tuple[str, int]:
