@@ -345,7 +345,7 @@ def last(started: Started, number: int) -> str:
 
 # A program that waits in Python, where no error of TensorFlow can end it.
 ENDING = """
-import json, os, time
+import json, os, sys, time
 from proof.engine import link
 from proof.engine.errors import UsageError, usage_errors
 from proof.engine.rendezvous import connect
@@ -370,9 +370,18 @@ with usage_errors():
         ("raise OSError('no net')", [1, 138], "Worker {} has ended: no net (its output has the "),
         ("raise KeyboardInterrupt", [130, 138], "Worker {} (127.0.0.1:"),
         ("raise SystemExit(0)", [0, 0], ""),
+        ("os.fork() and os._exit(7); time.sleep(50)", [7, 138], "Worker {} (127.0.0.1:"),
+        ("os.fork() and sys.exit(0); time.sleep(50)", [0, 0], ""),
+        (
+            "p = os.fork() or sys.exit(0); os.waitpid(p, 0); os._exit(7)",
+            [7, 138], "Worker {} (127.0.0.1:",
+        ),
     ],
-    ids=["killed", "usage-error", "bug", "network", "ctrl-c", "done"],
-)
+    ids=[
+        *("killed", "usage-error", "bug", "network", "ctrl-c", "done"),
+        *("killed-with-a-child", "done-with-a-child", "killed-after-its-child"),
+    ],
+)  # fmt: skip
 def test_a_worker_that_ends_tells_the_others(
     started: Started, tmp_path: Path, index: int, end: str, codes: list[int], said: str
 ) -> None:
@@ -898,6 +907,51 @@ def test_a_watchdog_ends_a_wait_that_python_can_not() -> None:
     assert done.returncode == -signal.SIGKILL
     assert done.stderr.startswith("error: Worker 1 was killed: for 2 seconds it could do nothing")
     assert done.stderr.count("\n") == 1
+
+
+WITH_A_CHILD = """
+import json, os, socket, time
+from proof.engine import link
+server = socket.create_server(("127.0.0.1", 0))  # as TensorFlow makes
+addresses = [f"127.0.0.1:{server.getsockname()[1]}", "b:1"]
+workers = {"cluster": {"worker": addresses}, "task": {"type": "worker", "index": 0}}
+os.environ["TF_CONFIG"] = json.dumps(workers)
+link.current = link.Link({}, hang_timeout=60, start_timeout=60)
+if child := os.fork():
+    print(server.getsockname()[1], child, flush=True)
+    os._exit(7)
+os.close(1)
+time.sleep(60)
+"""
+
+
+@pytest.mark.quick
+def test_a_child_that_lives_on_keeps_no_port(started: Started) -> None:
+    started.start(["-c", WITH_A_CHILD], {}, script=None)
+    assert started.ends() == [7]
+    port, child = map(int, started.out(0).split())
+    try:
+        until(lambda: can_listen(port), 5)
+    finally:
+        os.kill(child, signal.SIGKILL)
+
+
+def can_listen(port: int) -> bool:
+    with contextlib.suppress(OSError), socket.create_server(("", port)):
+        return True
+    return False
+
+
+@pytest.mark.quick
+def test_a_watchdog_kills_no_other_process_by_the_number_of_its_own() -> None:
+    command = [sys.executable, "-c", link.WATCHDOG]
+    with (
+        subprocess.Popen(["sleep", "20"]) as other,
+        subprocess.Popen([*command, str(other.pid), "0.2", "error"], stdin=subprocess.PIPE) as dog,
+    ):
+        assert dog.wait(10) == 0
+        assert other.poll() is None
+        other.kill()
 
 
 @pytest.mark.quick

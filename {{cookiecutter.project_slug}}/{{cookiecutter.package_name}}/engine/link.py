@@ -22,6 +22,7 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Callable
+from pathlib import Path
 from types import FrameType
 from typing import NamedTuple
 
@@ -50,9 +51,10 @@ pid, secs, sentence = int(sys.argv[1]), float(sys.argv[2]), sys.argv[3]
 while select.select([sys.stdin], [], [], secs)[0]:
     if not os.read(0, 4096):
         sys.exit()
-sys.stderr.write(sentence)
-sys.stderr.flush()
-os.kill(pid, 9)
+if os.getppid() == pid:  # otherwise it has ended, and `pid` may be of another process
+    sys.stderr.write(sentence)
+    sys.stderr.flush()
+    os.kill(pid, 9)
 """
 
 
@@ -189,6 +191,19 @@ class Link:
         os.close(self._stderr)
         self._watchdog.communicate()
 
+    def forget_in_child(self) -> None:
+        """Close the copies of a forked process, which would hide that its parent has ended.
+
+        Of the parent's connections this ends nothing.
+        """
+        self._closed = True  # at exit it has no leave to take
+        for connection in self._connections.values():
+            connection.close()
+        self._selector.close()
+        assert self._watchdog.stdin is not None
+        self._watchdog.stdin.close()
+        _close_server(int(cluster.addresses()[self._me].rpartition(":")[2]))
+
     def _watch(self) -> None:
         beat = 0.0
         while not self._closed:
@@ -238,7 +253,6 @@ class Link:
         with contextlib.suppress(OSError):
             assert self._watchdog.stdin is not None
             self._watchdog.stdin.write(b".")
-            self._watchdog.stdin.flush()
         places = self._places.values()
         if time.monotonic() - max(place.since for place in places) <= self._hang_timeout:
             return
@@ -323,6 +337,17 @@ def accept_sigterm() -> None:
     signal.pthread_sigmask(signal.SIG_UNBLOCK, [signal.SIGTERM])
 
 
+def _forget_in_child() -> None:
+    """Be no worker in a forked process, as of a ProcessPoolExecutor, which may outlive one."""
+    global current
+    if current:
+        current.forget_in_child()
+        current = None
+
+
+os.register_at_fork(after_in_child=_forget_in_child)
+
+
 def lost(workers: list[int]) -> str:
     """The sentence for workers that have ended, or can't be reached; none for unknown ones."""
     have = "have" if len(workers) > 1 else "has"
@@ -360,6 +385,18 @@ def _named(workers: list[int]) -> str:
     return f"W{named[1:]}" if named else "Another worker"
 
 
+def _close_server(port: int) -> None:
+    """Close the socket by which TensorFlow listens: it would keep the port of an ended worker."""
+    for file in list(Path("/dev/fd").iterdir()):
+        with contextlib.suppress(OSError):  # not a socket
+            inherited = socket.socket(fileno=int(file.name))
+            listens = inherited.getsockopt(socket.SOL_SOCKET, socket.SO_ACCEPTCONN)
+            if listens and inherited.getsockname()[1:2] == (port,):
+                inherited.close()
+            else:
+                inherited.detach()
+
+
 def _start_watchdog(secs: float) -> subprocess.Popen[bytes]:
     sentence = (
         f"error: Worker {cluster.worker_index()} was killed: for {secs:g} seconds it could do "
@@ -369,5 +406,6 @@ def _start_watchdog(secs: float) -> subprocess.Popen[bytes]:
     return subprocess.Popen(
         [sys.executable, "-I", "-S", "-c", WATCHDOG, *arguments],
         stdin=subprocess.PIPE,
+        bufsize=0,
         start_new_session=True,  # a signal to the group must not end it first
     )
