@@ -7,17 +7,19 @@ import re
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import keras
 import numpy as np
 import pytest
 import tensorflow as tf
-from proof.engine import data_errors
+from proof.engine import data_errors, link
 from proof.engine.batches import BatchLayout, TrainingBatches, first_examples
 from proof.engine.data_errors import DataError, reading_errors
 from proof.engine.errors import UsageError
 from proof.engine.evaluation import Evaluation
+from proof.engine.random_access import RandomAccess
 from proof.engine.types import Replica, Run
 
 from .test_loop import loop
@@ -222,10 +224,19 @@ def test_augmentation_that_fails_is_named() -> None:
 
 
 @pytest.mark.quick
-def test_the_search_is_bounded_in_time(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(data_errors, "SEARCH_SECS", 0)
+@pytest.mark.parametrize(("search", "hang"), [(0.0, 60.0), (30.0, 0.0)])
+def test_the_search_is_bounded_in_time(
+    monkeypatch: pytest.MonkeyPatch, search: float, hang: float
+) -> None:
+    monkeypatch.setattr(data_errors, "SEARCH_SECS", search)
+    monkeypatch.setattr(link, "current", SimpleNamespace(hang_timeout=hang))
     stream = sized(text("rows.csv"))
-    with pytest.raises(DataError, match="the first 1 of"), reading_errors({"train": stream}):
+    sentence = r"A batch .* wasn't found within 0 seconds, among the first 1 of the training data\."
+    with pytest.raises(DataError, match=sentence), reading_errors({"train": stream}):
+        list(stream)
+    rows = RandomAccess(np.arange(3), load=lambda row: row)
+    sentence = r"wasn't found .*, among 0 of the test data; --max-bad-examples 1 leaves it out"
+    with pytest.raises(DataError, match=sentence), reading_errors({"test": rows}):
         list(stream)
 
 

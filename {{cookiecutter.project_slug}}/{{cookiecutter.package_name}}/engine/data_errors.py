@@ -11,7 +11,7 @@ from typing import Any
 import keras
 import tensorflow as tf
 
-from . import cluster
+from . import cluster, link
 from .bad_examples import COUNTED, sentence
 from .batches import (
     MAKES_BATCHES,
@@ -136,32 +136,43 @@ def reading_errors(splits: dict[str, Split]) -> Iterator[None]:
 
 def _unreadable(splits: dict[str, Split], error: Exception, rows: Iterable[int] = ()) -> str:
     """Which example can't be read, and why: batches and prefetching hide it."""
-    read = []
+    # Half of what the other workers wait for one until it hangs.
+    secs = min(SEARCH_SECS, link.current.hang_timeout / 2) if link.current else SEARCH_SECS
+    read, time_is_up, hint = [], False, ""
     for name, split in splits.items():
         if split is None:
             continue
         data, label = worker_split(split), split_label(name)
         if is_sharded(split) and cluster.num_workers() > 1:
             label += f" of worker {cluster.worker_index()}"
+        end = time.monotonic() + secs
         if isinstance(data, RandomAccess):
             if data.in_memory:
                 continue
-            number, row, reason = _find_row(data, rows)
+            number, row, reason = _find_row(data, rows, end)
             if reason:
                 return sentence(row, label, reason)
             read.append(f"{number} of the {label}")
+            if time.monotonic() > end:
+                time_is_up, hint = True, "; --max-bad-examples 1 leaves it out and names it"
             continue
-        number, reason = _find(data)
+        number, reason = _find(data, end)
         if reason:
             return f"{_example(data, number)} of the {label} {reason}{_origin(data, number)}."
         read.append(f"the first {number} of the {label}")
+        time_is_up |= time.monotonic() > end
+    if time_is_up:
+        return (
+            f"A batch can't be made: {cause_of(error)}; the example wasn't found within {secs:g} "
+            f"seconds, among {', '.join(read)}{hint}."
+        )
     alone = f", though each example can be read alone ({', '.join(read)})" if read else ""
     return f"A batch can't be made: {cause_of(error)}{alone}; look at create_augment."
 
 
-def _find_row(data: RandomAccess, rows: Iterable[int]) -> tuple[int, int, str]:
+def _find_row(data: RandomAccess, rows: Iterable[int], end: float) -> tuple[int, int, str]:
     """How many rows could be read before the first that can't, that row, and the reason or ""."""
-    end, number = time.monotonic() + SEARCH_SECS, 0
+    number = 0
     for row in rows or range(len(data)):
         if time.monotonic() > end:
             break
@@ -175,7 +186,7 @@ def _kinds(stream: tf.data.Dataset) -> list[str]:
     return [type(dataset).__name__ for dataset in chain(stream)]
 
 
-def _find(stream: tf.data.Dataset) -> tuple[int, str]:
+def _find(stream: tf.data.Dataset, end: float) -> tuple[int, str]:
     """The first example that can't be read, and the reason; or how many were read, and ""."""
     datasets = [stream]
     for dataset in chain(stream)[:-1]:
@@ -185,18 +196,18 @@ def _find(stream: tf.data.Dataset) -> tuple[int, str]:
         if type(dataset).__name__ == "CacheDataset":
             datasets.insert(0, dataset._inputs()[0])
     for dataset in datasets:
-        number, reason = _first_unreadable(dataset)
+        number, reason = _first_unreadable(dataset, end)
         if reason:
             break
     return number, reason
 
 
-def _first_unreadable(stream: tf.data.Dataset) -> tuple[int, str]:
+def _first_unreadable(stream: tf.data.Dataset, end: float) -> tuple[int, str]:
     options = tf.data.Options()
     options.autotune.enabled = False
     options.deterministic = True  # the examples before one that fails come before its error
     options.threading.private_threadpool_size = 1
-    end, number = time.monotonic() + SEARCH_SECS, 0
+    number = 0
     shapes: list[tuple[int, ...]] = []
     try:
         for example in stream.with_options(options):

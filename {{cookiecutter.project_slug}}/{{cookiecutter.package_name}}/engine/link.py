@@ -87,7 +87,7 @@ class Link:
         self, connections: dict[int, socket.socket], hang_timeout: float, start_timeout: float
     ) -> None:
         self._connections = connections
-        self._hang_timeout = hang_timeout
+        self.hang_timeout = hang_timeout
         self._start_timeout = start_timeout
         self._arrived: Counter[str] = Counter()
         self._counters: list[Callable[[], int]] = []
@@ -254,7 +254,7 @@ class Link:
             assert self._watchdog.stdin is not None
             self._watchdog.stdin.write(b".")
         places = self._places.values()
-        if time.monotonic() - max(place.since for place in places) <= self._hang_timeout:
+        if time.monotonic() - max(place.since for place in places) <= self.hang_timeout:
             return
         furthest = max(place.total for place in places)
         behind = sorted(worker for worker, place in self._places.items() if place.total < furthest)
@@ -263,7 +263,7 @@ class Link:
         elif behind:
             hangs = "hangs" if len(behind) == 1 else "hang"
             sentence = (
-                f"{_named(behind)} {hangs}: the others have waited {self._hang_timeout:g} seconds "
+                f"{_named(behind)} {hangs}: the others have waited {self.hang_timeout:g} seconds "
                 f"(--hang-timeout); {START_ALL_AGAIN}"
             )
             self._note(End(sentence, RESUMABLE, behind))
