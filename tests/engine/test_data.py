@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import os
 import re
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -276,6 +277,19 @@ def test_an_index_is_made_again_if_shards_have_changed() -> None:
     assert index.read_bytes() != before
     shards[-1].unlink()
     assert Records("train").places[-1][0] == len(shards) - 2
+
+
+@pytest.mark.quick
+def test_an_index_is_kept_if_the_last_shard_is_empty() -> None:
+    Records, index = block("tfrecord_index")["Records"], Path("data/train.index.npy")
+    write_tfrecord("train", *plain("train"))
+    Path("data/train-99.tfrecord").touch()
+    time.sleep(0.1)  # file systems count in ticks
+    Records("train")
+    made = index.stat().st_mtime_ns
+    time.sleep(0.1)
+    assert len(Records("train")) == ROWS["train"]
+    assert index.stat().st_mtime_ns == made
 
 
 @pytest.mark.quick
