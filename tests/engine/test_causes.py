@@ -215,6 +215,7 @@ def damaged(directory: Path) -> dict[str, str]:
         "open('latin.txt', encoding='utf-8').read()": "'utf-8' codec can't decode byte 0xe9",
         "__import__('json').load(open('cut.json'))": "Expecting ',' delimiter: line 1 column 6",
         "tf.io.read_file('none.png')": "none.png; No such file or directory",
+        "tf.data.Dataset.list_files('none-*')": "No files matched pattern: none-*",
         "next(iter(tf.data.TextLineDataset('none.txt')))": "none.txt; No such file or directory",
     }
 

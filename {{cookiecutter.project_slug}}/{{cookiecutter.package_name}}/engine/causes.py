@@ -58,6 +58,8 @@ TAKES_ONLY = re.compile(r"type float64 that does not match expected type of (flo
 INTEGER, FLOAT = re.compile(r"\bu?int\d+\b"), re.compile(r"\bb?float\d*\b")
 # TensorFlow's operations on the content of files, such as DecodePng.
 DECODING = re.compile(r"__wrapped__Decode\w+|\[Op:Decode\w+\]")
+# What `tf.data.Dataset.list_files` raises, as an InvalidArgumentError (TF 2.21).
+NO_FILES = re.compile(r"No files matched pattern: [^'\"]+")
 FILE_ERRORS = ("DataLossError", "NotFoundError", "PermissionDeniedError")  # of TensorFlow
 
 
@@ -80,6 +82,8 @@ def message_of(error: BaseException) -> str:
         text = matches[-1]
     if match := SEVERAL.search(text):
         text = match[1]
+    if match := NO_FILES.search(text):
+        text = match[0]
     # A Python function that TensorFlow calls: "ValueError: ...", then its traceback.
     text = text.partition("\nTraceback (most recent call last)")[0]
     text = NODE.sub(r"\1", NOISE.sub("", text)).strip()
@@ -166,7 +170,8 @@ def is_bad_file(error: BaseException) -> bool:
     frames = [frame for frame, _ in traceback.walk_tb(error.__traceback__)]
     modules = [f"{frame.f_globals.get('__name__')}" for frame in frames]
     of_a_file = _is_of_tensorflow(error) and (
-        type(error).__name__ in FILE_ERRORS or bool(DECODING.search(str(error)))
+        type(error).__name__ in FILE_ERRORS
+        or bool(DECODING.search(str(error)) or NO_FILES.search(str(error)))
     )
     of_keras = any(module.startswith(OF_KERAS) for module in modules)
     in_task = TASK in Path(frames[-1].f_code.co_filename).parents
