@@ -646,10 +646,18 @@ def test_a_stream_that_is_not_as_long_as_it_says(
 
 
 @pytest.mark.quick
-def test_a_cache_that_a_killed_process_was_writing_is_named(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("workers", "advice"), [(1, "if none is, delete"), (2, "give each worker a file of its own, ")]
+)
+def test_a_cache_that_another_process_writes_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, workers: int, advice: str
+) -> None:
     cached = tf.data.Dataset.from_tensor_slices(plain_data(ROWS)).cache(str(tmp_path / "cache"))
     iterator = iter(cached)
     next(iterator)
     assert list(tmp_path.glob("*.lockfile"))  # as long as the iterator is there
-    with pytest.raises(UsageError, match=r"^The training data is read by .cache\(file\), .*lockf"):
-        loop(tmp_path / "run", toy=Toy(data=cached)).train()
+    run = loop(tmp_path / "run", toy=Toy(data=cached))
+    monkeypatch.setattr(data_errors.cluster, "num_workers", lambda: workers)
+    sentence = rf"^The training data is read by .cache\(file\), .* killed one was: {advice}.*lockf"
+    with pytest.raises(UsageError, match=sentence):
+        run.train()

@@ -106,9 +106,11 @@ def data_errors(
         if run.bad_examples.failure:
             raise DataError(run.bad_examples.failure) from error
         if "cache lockfile already exists" in str(error):
+            own = "give each worker a file of its own, by engine.cluster.worker_index(), or "
             raise DataError(
-                f"The {label} is read by .cache(file), whose file a killed process was writing: "
-                "delete the *.lockfile beside it."
+                f"The {label} is read by .cache(file), whose file another process is writing, or a "
+                f"killed one was: {own * (cluster.num_workers() > 1)}if none is, delete the "
+                "*.lockfile beside it."
             ) from error
         if is_reading(error):
             raise DataError(_unreadable({split: data}, error, rows)) from error
