@@ -843,6 +843,30 @@ def test_a_port_that_is_taken_is_one_sentence(monkeypatch: pytest.MonkeyPatch, h
             rendezvous.meet({}, 1.0)
 
 
+@pytest.mark.quick
+def test_a_worker_that_has_given_up_is_not_taken_for_there(monkeypatch: pytest.MonkeyPatch) -> None:
+    ports = free_ports(2)
+    set_workers(monkeypatch, ports)
+    workers: list[socket.socket] = []
+
+    def say_hello() -> None:
+        address = ("127.0.0.1", ports[0])
+        workers.append(socket.create_connection(address))  # a port scanner, say
+        with socket.create_connection(address) as chief:
+            chief.sendall(HELLO)
+        workers.append(socket.create_connection(address))
+        workers[1].sendall(HELLO + b"{}\n")
+
+    threading.Timer(0.3, say_hello).start()
+    began = time.monotonic()
+    connection = rendezvous.meet({}, 10.0)[1]
+    assert time.monotonic() - began < 4  # less than a worker waits for an answer
+    assert connection.getpeername()[1] == workers[1].getsockname()[1]
+    for each in (connection, *workers):
+        each.close()
+
+
+HELLO = b'{"worker": 1, "facts": {}}\n'
 IPV6 = pytest.mark.skipif(not socket.has_dualstack_ipv6(), reason="takes IPv6")
 
 
@@ -866,7 +890,7 @@ def test_the_chief_is_reached_at_any_address_of_its_host(
             contextlib.suppress(OSError),  # the chief has failed
             socket.create_connection((reached, ports[0])) as chief,
         ):
-            chief.sendall(b'{"worker": 1, "facts": {}}\n')
+            chief.sendall(HELLO + b"{}\n")
             while chief.recv(100):
                 pass
 

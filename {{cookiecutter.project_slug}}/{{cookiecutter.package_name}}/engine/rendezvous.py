@@ -28,7 +28,8 @@ from .errors import LostWorkerError, UsageError
 
 PACKAGES = ("tensorflow", "keras", "numpy")
 TIMEOUT = 300.0
-HELLO_SECS = 5.0  # for the first line of a connection: it may be of something else
+HELLO_SECS = 1.0  # for the first line of a connection: it may be of something else
+WELCOME_SECS = 5.0  # for the answer to a line
 PAUSE_SECS = 0.2  # between two attempts to reach the chief
 PORT_SECS = 10.0  # for the port to be free: the process before may still be ending
 WAIT_SECS = 1e6  # the longest of one call: the system counts milliseconds in 32 bits
@@ -184,14 +185,19 @@ def _welcome(
     listener: socket.socket, number: int
 ) -> tuple[int, dict[str, Any], socket.socket] | None:
     """A worker that says hello, its facts, and the connection; None for another program."""
-    with contextlib.suppress(OSError, ValueError, KeyError, TypeError):
-        connection, _ = listener.accept()
+    errors = (OSError, ValueError, KeyError, TypeError)
+    with contextlib.suppress(*errors), contextlib.ExitStack() as stack:
+        connection = stack.enter_context(listener.accept()[0])
         connection.settimeout(HELLO_SECS)
         hello = _receive(connection)
         worker = int(hello["worker"])
         if 0 < worker < number:
+            connection.settimeout(WELCOME_SECS)
             connection.sendall(b"{}\n")
-            return worker, dict(hello["facts"]), connection
+            _receive(connection)  # it hasn't given up meanwhile
+            facts = dict(hello["facts"])
+            stack.pop_all()  # it stays open
+            return worker, facts, connection
     return None
 
 
@@ -206,12 +212,13 @@ def _join(must_match: dict[str, Any], deadline: float, timeout: float) -> Met:
     while (left := deadline + timeout - time.monotonic()) > 0:
         welcome = False
         with contextlib.suppress(OSError, ValueError):
-            chiefs = socket.create_connection(_split(chief), timeout=min(left, HELLO_SECS))
+            chiefs = socket.create_connection(_split(chief), timeout=min(left, WELCOME_SECS))
             with contextlib.ExitStack() as stack:
                 stack.enter_context(chiefs)
                 chiefs.sendall(hello)
                 if _receive(chiefs):
                     raise ValueError("another program, or this connection itself")
+                chiefs.sendall(b"{}\n")
                 welcome = True
                 chiefs.settimeout(min(left, WAIT_SECS))
                 answer = {"lost": "", "error": "", **_receive(chiefs)}
