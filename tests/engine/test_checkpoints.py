@@ -6,10 +6,12 @@ import os
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import keras
 import pytest
+from proof.engine import link, run_directory
 from proof.engine.checkpoints import BestWeights
 from proof.engine.errors import UsageError
 from proof.engine.run_directory import RunDirectory
@@ -151,6 +153,19 @@ def test_a_run_directory_in_use_is_refused(tmp_path: Path) -> None:
     first = RunDirectory.open(tmp_path, "first", None, "")
     with pytest.raises(UsageError, match="another process"):
         RunDirectory.open(tmp_path, "", first.path, "")
+
+
+def test_workers_wait_for_the_lock_of_a_host_that_was_lost(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first = RunDirectory.open(tmp_path, "first", None, "")
+    monkeypatch.setattr(link, "current", SimpleNamespace(hang_timeout=0.4))
+    with pytest.raises(UsageError, match="another process"):
+        RunDirectory.open(tmp_path, "", first.path, "")
+    monkeypatch.setattr(link, "current", SimpleNamespace(hang_timeout=20.0))
+    monkeypatch.setattr(run_directory, "say", lambda _: first.__exit__(None))
+    with RunDirectory.open(tmp_path, "", first.path, ""):
+        pass
 
 
 def branches(*order: str) -> Callable[[], keras.Model]:

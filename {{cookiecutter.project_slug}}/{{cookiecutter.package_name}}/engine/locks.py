@@ -20,12 +20,13 @@ def lock_of(directory: Path) -> FileLock:
     return FileLock(directory / "lock", timeout=0)
 
 
-def acquire(lock: FileLock, who: str) -> AcquireReturnProxy:
+def acquire(lock: FileLock, who: str, secs: float = 0) -> AcquireReturnProxy:
     """Take the lock of a directory; a context that ends it, for who wants one.
 
     Args:
         lock: of `lock_of`.
         who: what else may hold it, such as "process".
+        secs: how long to wait for it.
 
     Raises:
         UsageError: another one does, or there can be no lock.
@@ -33,7 +34,7 @@ def acquire(lock: FileLock, who: str) -> AcquireReturnProxy:
     """
     file = Path(lock.lock_file)
     try:
-        return _try(lock)
+        return _try(lock, secs)
     except Timeout as error:
         sentence = f"{file.parent} is being trained by another {who}"
         if holder := _holder(file):
@@ -56,11 +57,11 @@ def is_locked(directory: Path) -> bool:
         raise UsageError(cannot_write(directory, error, AGAIN)) from error
 
 
-def _try(lock: FileLock) -> AcquireReturnProxy:
+def _try(lock: FileLock, secs: float = 0) -> AcquireReturnProxy:
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", UserWarning)  # that it writes to the file
-            return lock.acquire()
+            return lock.acquire(timeout=secs)
     except NotImplementedError as error:  # by an older filelock
         raise UsageError(
             f"{Path(lock.lock_file).parent} is on a file system without locks: use another --runs, "

@@ -11,14 +11,16 @@ from typing import Any
 
 import keras
 
+from . import link
 from .command_line import FIRST_LINE, LAST_LINE, flag_of, flags_in, read_flags
 from .errors import AGAIN, RESUMABLE, UsageError, code_of, reason_of
 from .files import replace_file, to_json, writing
-from .locks import acquire, lock_of
+from .locks import acquire, is_locked, lock_of
 from .output import say
 from .run_files import has_checkpoint, is_finished
 from .workers import Workers
 
+LOCK_SECS = 120.0  # a file server keeps a lock of a host that was lost, NFS for 90 seconds
 # Flags that change how a run is made, not what comes out.
 MAY_DIFFER = {
     *("strategy", "virtual_replicas", "jit", "steps_per_call", "log_every_steps"),
@@ -70,7 +72,9 @@ class RunDirectory:
 
         def open_it() -> str:
             opened.append(cls(resumed or _make(runs, name), is_new=resumed is None))
-            opened[0]._lock()
+            # Of the time in which the other workers take it that the chief hangs.
+            secs = min(LOCK_SECS, link.current.hang_timeout / 2) if link.current else 0
+            opened[0]._lock(secs)
             if resumed is None:
                 opened[0].write_config(config)
             return str(opened[0].path)
@@ -100,9 +104,11 @@ class RunDirectory:
         if kind is not None and self.is_new:
             shutil.rmtree(self.path, ignore_errors=True)
 
-    def _lock(self) -> None:
+    def _lock(self, secs: float) -> None:
         try:
-            acquire(self._lock_file, "process")
+            if secs and is_locked(self.path):
+                say(f"{self.path} is locked, maybe by a host that was lost: waits {secs:g} seconds")
+            acquire(self._lock_file, "process", secs)
         except OSError as error:
             raise UsageError(f"{self.path} can't be written to: {error.strerror}.") from error
 
