@@ -37,6 +37,7 @@ from proof.engine.callbacks import Event, every_steps
 from proof.engine.data_errors import DataError, reading_errors
 from proof.engine.errors import UsageError
 from proof.engine.random_access import RandomAccess
+from proof.engine.workers import Workers
 
 from .test_loop import loop
 from .toys import BATCH, Toy, build, plain_data, train
@@ -900,7 +901,7 @@ def test_an_endless_stream_is_one_epoch_as_long_as_the_run(tmp_path: Path) -> No
 
 @pytest.mark.quick
 def test_resuming_a_stream_says_what_is_read_again(
-    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+    tmp_path: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     inputs, labels = plain_data(7 * BATCH)
     stream = tf.data.Dataset.from_tensor_slices((inputs, labels))
@@ -913,6 +914,9 @@ def test_resuming_a_stream_says_what_is_read_again(
         said[name] = capfd.readouterr().out
     assert f"{3 * BATCH} examples are read and thrown away; RandomAccess" in said["stream"]
     assert "thrown away" not in said["arrays"]
+    monkeypatch.setattr(Workers, "alone", False)
+    loop(tmp_path / "stream", toy=Toy(data=stream), num_steps=9, resume=True)
+    assert "thrown away, which may take no worker --hang-timeout longer" in capfd.readouterr().out
 
 
 @pytest.mark.quick

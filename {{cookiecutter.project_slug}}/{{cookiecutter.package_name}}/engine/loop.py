@@ -671,8 +671,11 @@ class Loop:
                 "longer start a new run, without it or with more patience"
             )
         if again := self.batches.examples_read_again(self.step):
+            # Before its first batch a worker shows no progress.
+            longer = ", which may take no worker --hang-timeout longer than another"
             say(
-                f"a stream can't start in its middle: {again} examples are read and thrown away; "
+                f"a stream can't start in its middle: {again} examples are read and thrown away"
+                f"{longer * (not self.workers.alone)}; "
                 "RandomAccess in engine/random_access.py resumes at once"
             )
         return state
