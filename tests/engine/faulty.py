@@ -181,6 +181,23 @@ def judged_by(number: Callable[[Any, Any], Any], name: str) -> Toy:
     )  # fmt: skip
 
 
+def of_logarithm() -> Toy:
+    """A positive number for each example, of which the model gives the logarithm."""
+    made = regression().data
+    numbers = {"train": made, "validation": regression().others["validation"]}
+    exponents = {name: (x, np.exp(y / 4).astype("float32")) for name, (x, y) in numbers.items()}
+
+    def update(metric: Any, labels: Any, predictions: Any, weights: Any) -> None:
+        metric.update_state(tf.abs(tf.exp(predictions[:, 0]) - labels) / labels, weights)
+
+    return regression(
+        data=exponents["train"], others={"validation": exponents["validation"]},
+        losses=lambda: {"main": lambda y, p: tf.square(p[:, 0] - tf.math.log(y))},
+        metrics=lambda: {"relative": metrics.Mean()}, train_steps=(step(update=update),),
+        validation_step=step(update=update, training=False),
+    )  # fmt: skip
+
+
 def within(labels: Any, predictions: Any) -> Any:
     """Whether predictions are near."""
     return tf.abs(labels - predictions) < 1
@@ -5682,6 +5699,11 @@ PREDICTIONS = [
         "monitor", lambda: judged_by(within, "within_1"),
         "validation_within_1, whose smallest value .* is 1 if all predictions are right",
         flags={"task": TaskConfig(monitor="validation_within_1", larger_is_better=False)},
+    ),
+    Fault(
+        "monitor", of_logarithm,
+        "validation_relative, whose largest value .* is .*e-.* if all predictions are right",
+        flags={"task": TaskConfig(monitor="validation_relative", larger_is_better=True)},
     ),
     Fault(
         "weights enter once", lambda: decorrelated(),

@@ -15,6 +15,7 @@ from ..auxiliary import is_auxiliary
 from .findings import Finding, look, ok, relation, wrong
 from .graph import compared_with_half, has_logits
 from .laboratory import OF_TWO, SHARES, WITH_NUMBERS, Laboratory
+from .minima import best_in_validation
 from .numbers import (
     IGNORED,
     TOLERANCE,
@@ -28,6 +29,7 @@ from .numbers import (
     of_next_row,
 )
 from .probe import Look, is_own, replaced, words_of
+from .runs import Call
 
 THRESHOLDS = {"BinaryAccuracy", "Precision", "Recall", "AUC", "TruePositives", "FalsePositives",
               "BinaryIoU", "TrueNegatives", "FalseNegatives", "F1Score", "FBetaScore"}  # fmt: skip
@@ -38,6 +40,7 @@ ERRORS = ("mae", "mse", "rmse")
 BALANCED = {"balanced", "uar"}
 SIGNED = OF_TWO | {"log", "db"}  # beside those
 WHOLE = {"accuracy", "acc", "iou", "miou", "dice", "f1", "recall", "precision"}  # 1 if all is right
+NEARLY = 0.1  # of the result for other predictions
 SOME_BATCHES = 4  # over which metrics are compared with ERRORS
 ADVERSARIES = {"generator_loss", "discriminator_loss", "critic_loss"}
 OF_VALUES = (keras.metrics.Mean.update_state, keras.metrics.Sum.update_state)
@@ -627,8 +630,9 @@ def monitor(lab: Laboratory) -> Finding:
         of_right, of_others = results
         if of_right < of_others if larger_is_better else of_right > of_others:
             # A distance between groups may be larger for right predictions.
-            is_sure = of_right == (0 if larger_is_better else 1)
-            return (wrong if is_sure else look)(
+            is_error = larger_is_better and 0 <= of_right < NEARLY * of_others
+            is_share = 0 <= of_others < of_right <= 1 and 1 - of_right < NEARLY * (1 - of_others)
+            return (wrong if is_error or is_share else look)(
                 f"{column}, whose {side} value selects the best weights, is {of_right:.3g} if all "
                 f"predictions are right, and {of_others:.3g} if each is that of another example",
                 *inverted,
@@ -651,15 +655,8 @@ def _evaluated_by_answers(lab: Laboratory, name: str) -> tuple[float, float] | N
     """Results of validation for right predictions, whose loss is smaller, and those of others."""
     if not lab.evaluated_splits or len(lab.calls_in_validation) != 1:
         return None
-    (call,), labels = lab.calls_in_validation, tf.nest.flatten(lab.evaluation_batch[1:-1])
-    if len(labels) != 1 or not tf.is_tensor(call.made):
-        return None
-    y, p = np.nan_to_num(labels[0][0]), np.asarray(call.made)
-    if made := answers(y, p):
-        right = made.right
-    elif y.dtype.kind == "f" and y.size == p.size:
-        right = y.astype(p.dtype).reshape(p.shape)
-    else:
+    (call,) = lab.calls_in_validation
+    if not tf.is_tensor(call.made):
         return None
 
     def result(predictions: np.ndarray) -> Numbers:
@@ -667,9 +664,25 @@ def _evaluated_by_answers(lab: Laboratory, name: str) -> tuple[float, float] | N
         with replaced([(call.of, "call")], lambda *_: lambda *_, **__: tf.constant(predictions)):
             return lab.validate(lab.evaluation_batch, metrics=True)
 
-    of_right, of_others = result(right), result(np.roll(right, 1, axis=0))
-    are_right = all(of_right[loss] < of_others[loss] for loss in lab.base.losses)
-    return (of_right[name], of_others[name]) if are_right and name in of_right else None
+    for make in (best_in_validation, _right):
+        if (right := make(lab, call)) is None:
+            continue
+        of_right, of_others = result(right), result(np.roll(right, 1, axis=0))
+        are_right = all(of_right[loss] < of_others[loss] for loss in lab.base.losses)
+        if are_right and name in of_right:
+            return of_right[name], of_others[name]
+    return None
+
+
+def _right(lab: Laboratory, call: Call) -> np.ndarray | None:
+    """What a call of a model would have to give to predict the only labels of validation."""
+    labels = tf.nest.flatten(lab.evaluation_batch[1:-1])
+    if len(labels) != 1:
+        return None
+    y, p = np.nan_to_num(labels[0][0]), np.asarray(call.made)
+    if made := answers(y, p):
+        return made.right
+    return y.astype(p.dtype).reshape(p.shape) if y.dtype.kind == "f" and y.size == p.size else None
 
 
 def _is_the_same_untrained(lab: Laboratory, name: str) -> bool:

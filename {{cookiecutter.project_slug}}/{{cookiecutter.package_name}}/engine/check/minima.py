@@ -10,11 +10,12 @@ import numpy as np
 import tensorflow as tf
 
 from ..inner_functions import inlined
+from ..types import Run, Step
 from .findings import Finding, look, ok, relation, wrong
 from .laboratory import Laboratory
 from .numbers import named_leaves, relative_difference
 from .probe import replaced
-from .runs import secs_of_work
+from .runs import Call, secs_of_work
 
 Loss = Callable[[tf.Tensor], tf.Tensor]  # of one output of the model
 
@@ -38,7 +39,7 @@ def best_outputs(lab: Laboratory) -> Finding:
     compared = False
     for name, made in named_leaves((calls[0].made,)):
         output = name.replace("inputs", "output")
-        fall = _fall(lab, model, calls[0].made, made) if _is_of_rows(lab, made) else None
+        fall = _fall(lab, calls[0], made) if _is_of_rows(lab, made) else None
         if fall is None:
             continue
         compared = True
@@ -90,9 +91,11 @@ def _targets(lab: Laboratory) -> list[np.ndarray]:
     return [y for y in targets if y.dtype.kind in "fiub" and y.size]
 
 
-def _fall(lab: Laboratory, model: keras.Model, outputs: Any, made: tf.Tensor) -> _Fall | None:
+def _fall(lab: Laboratory, call: Call, made: tf.Tensor) -> _Fall | None:
     """How far the loss falls; None if that can't be told."""
-    loss, scale, spent = _loss_of(lab, model, outputs, made), _scale(lab, made), secs_of_work()
+    (step,) = dict.fromkeys(lab.run.functions.train_steps)
+    loss = _loss_of(lab, lab.run, step, lab.batch, call, made)
+    scale, spent = _scale(lab, made), secs_of_work()
     total, slope = _with_slope(loss, made)
     slopes = np.asarray(slope)
     # As many rows must agree on what is best: few have a slope where a mask chooses positions.
@@ -122,11 +125,30 @@ def _fall(lab: Laboratory, model: keras.Model, outputs: Any, made: tf.Tensor) ->
     return None
 
 
-def _loss_of(lab: Laboratory, model: keras.Model, outputs: Any, made: tf.Tensor) -> Loss:
-    """The loss of the first batch as a function of one output of the model."""
-    run = lab.run
-    (step,) = dict.fromkeys(run.functions.train_steps)
-    local, replica = lab.given(lab.batch)
+def best_in_validation(lab: Laboratory, call: Call) -> np.ndarray | None:
+    """What the only call of a model would have to give for the smallest loss in validation."""
+    run, made = lab.on_one.run, call.made
+    if not made.dtype.is_floating:
+        return None
+    step, rate = lab.run.functions.validation_step, RATE * _scale(lab, made)
+    loss = _loss_of(lab, run, step, lab.evaluation_batch, call, made)
+    for free, inverse in _domains(lab, made.numpy()):
+
+        def of_free(x: tf.Tensor, free: Any = free) -> tf.Tensor:
+            return loss(free(x))
+
+        best, least = _descent(of_free, rate, secs_of_work())(inverse)
+        if np.isfinite(least):
+            return np.asarray(free(tf.constant(best)))
+    return None
+
+
+def _loss_of(
+    lab: Laboratory, run: Run, step: Step, batch: Any, call: Call, made: tf.Tensor
+) -> Loss:
+    """The loss of a batch as a function of one output of the only call of a model in a step."""
+    local, replica = lab.given(batch)
+    model, outputs = call.of, call.made
 
     def loss(output: tf.Tensor) -> tf.Tensor:
         leaves = [output if leaf is made else leaf for leaf in tf.nest.flatten(outputs)]
