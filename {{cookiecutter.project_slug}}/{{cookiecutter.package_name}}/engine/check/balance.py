@@ -358,9 +358,10 @@ def _shares_and_weights(
         return None
     ((of_loss, predictions, _),) = lab.base.calls.values()
     (optimizer,) = lab.base.losses
-    if not isinstance(predictions, np.ndarray):
+    given = dict(named_leaves(lab.batch)).get(name)
+    if not isinstance(predictions, np.ndarray) or given is None:  # create_augment may rename it
         return None
-    p, given = predictions.astype(np.float64), dict(named_leaves(lab.batch))[name]
+    p = predictions.astype(np.float64)
     if p.ndim < 2 or not 1 < p.shape[-1] <= MOST_CLASSES:
         return None
     classes = p.shape[-1]
@@ -423,7 +424,7 @@ def _odds_and_weights(
     odds = often / (1 - often)
     if np.abs(np.log(odds)).max() < np.log(UNEVEN):
         return None
-    own = np.ravel(dict(named_leaves(lab.batch))[name])
+    own = np.ravel(dict(named_leaves(lab.batch)).get(name, ()))
     is_only = only(lab.batch[1:-1]) is not None  # another label may have the opposite odds
     for loss, (given, predictions, _) in lab.base.calls.items():
         if not isinstance(given, np.ndarray) or not isinstance(predictions, np.ndarray):

@@ -262,11 +262,11 @@ def denominator(lab: Laboratory) -> Finding:
         return ok("not looked at: see count")
     compared = False
     for name, loss in lab.base.losses.items():
-        if isinstance(lab.counts, dict) and (
-            name not in lab.counts or not all(half[name] for half in halves)
-            or sum(half[name] for half in halves) != int(lab.counts[name])
-        ):  # fmt: skip
-            continue  # parts that are present in only one half add up as well
+        if isinstance(lab.counts, dict):
+            # What is trained may be the sum of all parts; those of only one half add up as well.
+            parts = [name, *lab.counts] if name in lab.run.optimizers else [name]
+            if not all(_are_in_both(lab, part) for part in parts):
+                continue
         mean, total = lab.means_of_halves[name]
         compared |= not close(mean, total, 10 * TOLERANCE)
         if not close(mean, loss, 10 * TOLERANCE) and close(total, loss, 10 * TOLERANCE):
@@ -278,6 +278,14 @@ def denominator(lab: Laboratory) -> Finding:
             )
     nothing = "not looked at: no loss counts examples of both halves"
     return _divided_by_another(lab) or ok("" if compared else nothing)
+
+
+def _are_in_both(lab: Laboratory, part: str) -> bool:
+    """Whether both halves of the batch have some of what a part of the loss is divided by."""
+    if part not in lab.counts:
+        return False
+    halves = [int(lab.count_in(batch)[part]) for batch in (lab.with_zeros, lab.with_the_other_half)]
+    return all(halves) and sum(halves) == int(lab.counts[part])
 
 
 def _divided_by_another(lab: Laboratory) -> Finding | None:

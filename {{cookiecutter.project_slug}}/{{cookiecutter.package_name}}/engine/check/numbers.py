@@ -171,8 +171,11 @@ def percent(part: int, whole: int) -> str:
 
 def equal(a: Any, b: Any) -> bool:
     """Whether two nests of tensors have the same numbers, or both NaN."""
-    pairs = zip(tf.nest.flatten(a), tf.nest.flatten(b), strict=True)
-    return all(np.array_equal(x, y, equal_nan=x.dtype.is_floating) for x, y in pairs)
+    one, other = tf.nest.flatten(a), tf.nest.flatten(b)
+    return len(one) == len(other) and all(
+        np.array_equal(x, y, equal_nan=x.dtype.is_floating)
+        for x, y in zip(one, other, strict=True)
+    )
 
 
 def numbers_of(arguments: tuple[Any, ...], *, or_bytes: bool = False) -> np.ndarray | None:

@@ -355,7 +355,8 @@ def _beyond_activation(lab: Laboratory) -> Finding | None:
         if any(labels is None or predictions is None for labels, predictions, _ in calls):
             continue
         y, p, _ = (np.concatenate([np.ravel(x) for x in each]) for each in zip(*calls, strict=True))
-        if y.dtype.kind != "f" or y.size != p.size or _from_logits(lab.run.losses.get(name)):
+        are_numbers = y.dtype.kind == p.dtype.kind == "f"  # not a mask as the second argument
+        if not are_numbers or y.size != p.size or _from_logits(lab.run.losses.get(name)):
             continue
         known = np.isfinite(y)
         y, p = y[known].astype("f8"), p[known].astype("f8")

@@ -648,7 +648,10 @@ def _leaves_out(
 
     In all rows and positions, or only where it stands in the first batch.
     """
-    numbers = np.array(dict(named_leaves(lab.batch))[name])  # a copy: the batch stays as it is
+    given = dict(named_leaves(lab.batch)).get(name)
+    if given is None:  # create_augment gives it another name, or nothing
+        return True
+    numbers = np.array(given)  # a copy: the batch stays as it is
     are_several = numbers.ndim > 2 and (of_label or name.startswith("inputs"))
     flat = numbers.reshape(-1, numbers.shape[-1] if are_several else 1)  # a view of it
     places = (flat[:, column] == value) | (not where_it_stands)
