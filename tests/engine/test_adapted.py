@@ -99,6 +99,20 @@ def command(name: str, *arguments: Any, **options: Any) -> None:
     getattr(importlib.import_module("table.__main__"), name)(*arguments, **options)()
 
 
+@pytest.mark.usefixtures("project")
+def test_the_starter_adapts_to_many_rows() -> None:
+    from table.task.config import TaskConfig
+    from table.task.model import adapt
+
+    numeric = np.random.default_rng(0).normal(2015, 5, (1_000_000, 2)).astype("float32")
+    inputs = {"numeric": numeric, "sex": np.zeros(len(numeric), np.int64)}
+    adapted = adapt(TaskConfig(), {"train": (inputs, numeric[:, :1], np.ones(len(numeric)))})
+    for name in ("mean", "label_mean"):
+        np.testing.assert_allclose(adapted[name], 2015, atol=0.1)
+    for name in ("variance", "label_variance"):
+        np.testing.assert_allclose(adapted[name], 25, atol=0.5)
+
+
 def test_edited_training_data_changes_neither_evaluation_nor_a_resumed_run(
     run: Path, train: Command, data: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

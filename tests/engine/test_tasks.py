@@ -797,6 +797,16 @@ def test_each_hour_has_its_error() -> None:
             assert found[f"mae_{hour + 1}"] == pytest.approx(wanted, rel=1e-9)
 
 
+def test_statistics_of_many_rows() -> None:
+    names = blocks("forecast_data", "forecast_model")
+    windows = np.random.default_rng(0).normal(1013, 10, (87_600, 24, 2)).astype("float32")
+    adapted = names["adapt"](TaskConfig(), {"train": (windows, windows[:, :6, 0])})
+    np.testing.assert_allclose(adapted["mean"], 1013, atol=0.1)
+    np.testing.assert_allclose(adapted["variance"], 100, atol=1)
+    assert adapted["label_mean"] == pytest.approx(1013, abs=0.1)
+    assert adapted["label_std"] == pytest.approx(10, abs=0.1)
+
+
 def test_statistics_of_data_with_missing_values() -> None:
     adapted = layers.Normalization()
     adapted.adapt(np.array([[1.0, 2.0], [np.nan, 3.0]]))

@@ -19,6 +19,9 @@ def adapt(task: TaskConfig, datasets: dict[str, Any]) -> dict[str, Any]:
     Called once, when a run starts, and saved with it: predict and export need no data.
     """
     inputs, labels, _ = datasets["train"]
+    # In float64: float32 sums of many rows lose what is added.
+    inputs = {**inputs, "numeric": inputs["numeric"].astype(np.float64)}
+    labels = labels.astype(np.float64)
     return {
         # Of the values that are there: Normalization.adapt() would get NaN.
         "mean": np.nanmean(inputs["numeric"], axis=0),
