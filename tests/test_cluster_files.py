@@ -15,7 +15,7 @@ from typing import Any
 import kubernetes_validate
 import pytest
 import yaml
-from conftest import TEMPLATE, Render, run
+from conftest import ROOT, TEMPLATE, Render, run
 from kubeflow_trainer_api.models.jobset_v1alpha2_job_set import JobsetV1alpha2JobSet
 
 KUBERNETES = ("1.30", "1.37")
@@ -109,6 +109,17 @@ def test_flags_in_the_files_exist(cluster: Path, manifests: list[dict[str, Any]]
     flags = re.findall(r"--[a-z-]+", f"{of_script} {' '.join(container['args'])}")
     assert set(flags) <= known
     assert {"--resume", "--start-timeout", "--name"} <= set(flags)
+
+
+def test_the_page_builds_the_image_that_the_manifest_wants(
+    cluster: Path, manifests: list[dict[str, Any]]
+) -> None:
+    (job,) = manifests[0]["spec"]["replicatedJobs"]
+    (container,) = job["template"]["spec"]["template"]["spec"]["containers"]
+    assert "nvidia.com/gpu" in container["resources"]["limits"]
+    build = 'docker build --build-arg TENSORFLOW="tensorflow[and-cuda]" -t REGISTRY/train:1 .\n'
+    for file in (cluster / "jobset.yaml", ROOT / "docs" / "launchers.md"):
+        assert build in file.read_text(encoding="utf-8")
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="installed on Linux only")
