@@ -16,6 +16,7 @@ import keras
 import numpy as np
 import pytest
 import tensorflow as tf
+import yaml
 from cookiecutter.main import cookiecutter
 from proof.engine.batches import (
     BatchLayout,
@@ -200,7 +201,11 @@ def test_optuna_searches_in_one_process_and_continues(tmp_path: Path) -> None:
     results = sorted(project.glob("runs/search/*/results.json"))
     assert len(results) == 3
     script("optuna", project, *shorter[:1], ("n_trials=10", "n_trials=1"))
-    assert len(list(project.glob("runs/search/*-trial3/results.json"))) == 1
+    (added,) = project.glob("runs/search/*-trial3/results.json")
+    settings = [
+        yaml.safe_load(file.with_name("config.yaml").read_text()) for file in (results[0], added)
+    ]
+    assert settings[0]["learning_rate"] != settings[1]["learning_rate"]
     # The third run of a process is what a process of its own gives.
     third = [sys.executable, "train.py", "--config", str(results[2].with_name("config.yaml"))]
     subprocess.run([*third, "--runs", "alone"], cwd=project, check=True, capture_output=True)
