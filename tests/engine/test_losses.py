@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+import textwrap
 from typing import Any
 
 import keras
@@ -12,6 +14,7 @@ from proof.engine.errors import UsageError
 from proof.engine.types import Replica, Run
 from proof.task.losses import compute_loss
 
+from .test_recipes import DOCS
 from .toys import BATCH, CLASSES, FEATURES, Toy, Trained, assert_parity, plain_data, train
 from .worked import CONTRASTIVE, GAN, parts, tokens
 
@@ -124,6 +127,21 @@ def test_each_part_of_a_loss_can_have_its_own_denominator(accumulate: int) -> No
 
 
 @pytest.mark.quick
+@pytest.mark.quick
+@pytest.mark.parametrize("length", [5, 4], ids=["another length", "as long as the batch"])
+def test_the_page_counts_lines_and_their_tokens(length: int) -> None:
+    page = (DOCS / "losses.md").read_text(encoding="utf-8")
+    (block,) = re.findall(r"<!-- run: two_counts -->\n +```python\n(.*?) +```", page, re.DOTALL)
+    names: dict[str, Any] = {"tf": tf, "IGNORED": -1}
+    exec(textwrap.dedent(block), names)
+    labels = np.ones((4, length), np.int64)
+    labels[0, :3] = -1
+    weights = tf.constant([0.5, 1.0, 0.0, 0.0])
+    counts = names["count"]((None, tf.constant(labels), weights))
+    assert counts == {"lines": 2, "tokens": 2 * length - 3}
+    assert {count.dtype for count in counts.values()} == {tf.int32}
+
+
 def test_a_gan_trains_like_on_one_replica() -> None:
     one = assert_parity(GAN)
     assert len(one.losses[0]) == 2
