@@ -30,7 +30,7 @@ from proof.engine.types import Replica, Run
 from proof.task.config import TaskConfig
 from proof.task.losses import compute_loss
 
-from .test_recipes import BLOCK, DOCS, GIVEN
+from .test_recipes import BLOCK, DOCS, GIVEN, in_callbacks
 from .toys import (
     BATCH,
     CLASSES,
@@ -698,8 +698,8 @@ def test_only_trainable_false_keeps_batch_normalization_still() -> None:
 
 
 def _freezing(steps: int) -> Callable[[], list[Callback]]:
-    names = blocks("fine_tuning")
-    names["FROZEN_STEPS"] = steps
+    _, code = BLOCKS["fine_tuning"].split("# task/callbacks.py")
+    names = in_callbacks(f"#{code}", FROZEN_STEPS=steps)
     return lambda: names["create_callbacks"](TaskConfig())
 
 
