@@ -8,6 +8,7 @@ import re
 import subprocess
 import sys
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -27,13 +28,14 @@ from proof.engine.batches import (
     num_examples,
 )
 from proof.engine.callbacks import learning_rates
+from proof.engine.errors import UsageError
 from proof.engine.export import export_models
 from proof.engine.types import Replica, Run
 from proof.task.config import TaskConfig
 
 from . import ROOT
 from .test_keras_callbacks import loop
-from .toys import CLASSES, FEATURES, Toy, assert_parity, plain_step, train
+from .toys import CLASSES, FEATURES, Toy, assert_parity, plain_data, plain_step, train
 
 pytestmark = pytest.mark.quick
 
@@ -318,10 +320,15 @@ def nan_gradient_at_zero() -> keras.Model:
 def test_weights_that_are_moved_before_the_loss_come_back() -> None:
     names = recipe("sharpness")
     names |= {"RADIUS": 0.05, "loss_of": lambda *arguments: plain_step(*arguments)["main"]}
-    sharp = assert_parity(Toy(train_steps=(names["train_step"],)), (2,))
+    sam = Toy(train_steps=(names["train_step"],), examples_interact=names["EXAMPLES_INTERACT"])
+    with pytest.raises(UsageError, match="--accumulate"):
+        train(sam, accumulate=2)
+    sharp = assert_parity(sam, (2,))
     plain = train(Toy())
     apart = max(np.abs(a - b).max() for a, b in zip(sharp.weights, plain.weights, strict=True))
     assert 1e-4 < apart < 0.05  # moved by less than the radius, and not by all steps together
+    nothing_counts = (*plain_data(), np.zeros(len(plain_data()[0])))
+    assert int(train(replace(sam, data=nothing_counts)).progress.skips.total) == 0
 
 
 def test_nan_to_zero_saves_a_step_whose_loss_is_finite() -> None:
