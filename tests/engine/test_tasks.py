@@ -182,9 +182,9 @@ def fine_tuning(*, rates: bool = False) -> Toy:
     names = blocks("fine_tuning", "rates")
     if not names["BACKBONE"].exists():
         x = first = keras.Input((FEATURES,))
-        for _ in range(2):
-            x = layers.Activation("tanh")(layers.BatchNormalization()(layers.Dense(4)(x)))
-        keras.Model(first, x).save(names["BACKBONE"])
+        x = layers.Activation("tanh")(layers.BatchNormalization()(layers.Dense(4)(x)))
+        parts = [layers.Dense(4), layers.BatchNormalization(), layers.Activation("tanh")]
+        keras.Model(first, keras.Sequential(parts)(x)).save(names["BACKBONE"])
     return Toy(
         lambda: names["create_model"](TaskConfig(), {}),
         (lambda: names["create_optimizer"](TaskConfig(), 0)) if rates else adam(),
@@ -673,7 +673,7 @@ def test_the_backbone_follows_the_precision_of_the_run() -> None:
 
 
 def _normalizations(run: Run) -> list[np.ndarray]:
-    inside = run.model.get_layer("backbone").layers
+    inside = blocks("fine_tuning")["layers_of"](run.model.get_layer("backbone"))
     found = [layer for layer in inside if isinstance(layer, layers.BatchNormalization)]
     return [value for layer in found for value in layer.get_weights()]
 
@@ -699,7 +699,8 @@ def test_only_trainable_false_keeps_batch_normalization_still() -> None:
 
 def _freezing(steps: int) -> Callable[[], list[Callback]]:
     _, code = BLOCKS["fine_tuning"].split("# task/callbacks.py")
-    names = in_callbacks(f"#{code}", FROZEN_STEPS=steps)
+    layers_of = blocks("fine_tuning")["layers_of"]
+    names = in_callbacks(f"#{code}", FROZEN_STEPS=steps, layers_of=layers_of)
     return lambda: names["create_callbacks"](TaskConfig())
 
 
@@ -722,7 +723,11 @@ def test_the_backbone_stands_still_and_then_moves(rates: bool) -> None:
         callbacks = [*_freezing(2)(), at_step(0, record), every_steps(2, record)]
         run = loop(fine_tuning(rates=rates), replicas, callbacks, num_steps=4)
         run.start(resume=False)
+        before = _normalizations(run.run)
         run.train()
+        assert len(before) == 8  # four weights of each
+        for a, b in zip(before, _normalizations(run.run), strict=True):
+            np.testing.assert_array_equal(a, b)
         (optimizer,) = run.run.optimizers.values()
         iterations = [int(o.iterations.numpy()) for o in all_optimizers(optimizer)]
         assert sorted(iterations) == ([2, 4, 4] if rates else [4])  # the slow one waits
