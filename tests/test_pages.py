@@ -4,6 +4,7 @@ import re
 from itertools import pairwise
 from pathlib import Path
 
+import pytest
 from conftest import ROOT, STARTERS, TEMPLATE, Render, files, python_m
 
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
@@ -60,6 +61,21 @@ def test_the_first_page_shows_the_tree_that_is_rendered(render: Render) -> None:
     left_out = [file for file in rendered - shown if not file.startswith(tuple(shortened))]
     assert not left_out
     assert all("/engine/" in f"/{folder}" for folder in shortened), "the rest is shown in full"
+
+
+def test_the_first_page_says_how_long_the_code_is(render: Render) -> None:
+    stated = r"about (\S+) lines of task, .*, and (\S+) of\s+engine, half of which is `check`"
+    (found,) = re.findall(stated, read(ROOT / "README.md"))
+    task, engine = (int(number.replace(",", "")) for number in found)
+    lengths = {
+        file: text.count(b"\n") for file, text in files(render()).items() if file.endswith(".py")
+    }
+    of_task, of_engine, of_check = (
+        sum(lines for file, lines in lengths.items() if f"/{folder}/" in file)
+        for folder in ("task", "engine", "engine/check")
+    )
+    assert (round(of_task, -2), round(of_engine, -4)) == (task, engine)
+    assert of_check == pytest.approx(of_engine / 2, rel=0.1)
 
 
 def test_the_design_page_says_where_every_file_of_the_engine_is(render: Render) -> None:
