@@ -7,7 +7,7 @@ import itertools
 import random
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
@@ -7880,6 +7880,37 @@ def read_rows(empty: str = "nan", by_name: bool = True) -> Callable[..., np.ndar
     return reader
 
 
+def read_together(made: Callable[[np.ndarray], np.ndarray]) -> Callable[..., np.ndarray]:
+    """A reader of tables that makes something of all their texts (rows, 5)."""
+
+    def reader(file: Path, model: keras.Model) -> np.ndarray:
+        with file.open(newline="") as lines:
+            rows = list(csv.DictReader(lines))
+        return made(np.array([[row[f"x{i}"] for i in range(FEATURES)] for row in rows]))
+
+    return reader
+
+
+def numbered(texts: np.ndarray, known: Callable[[Any], Iterable[str]]) -> np.ndarray:
+    """The last column has categories, whose number is their place among the known ones."""
+    places = list(known(texts[:, -1]))
+    codes = [places.index(text) for text in texts[:, -1]]
+    return np.column_stack([texts[:, :-1].astype("float32"), codes])
+
+
+def standardized(texts: np.ndarray) -> np.ndarray:
+    """Numbers with a mean of 0 and a standard deviation of 1."""
+    numbers = texts.astype("float32")
+    return (numbers - numbers.mean(axis=0)) / numbers.std(axis=0)
+
+
+def standardized_by_train() -> Toy:
+    """Inputs of which those of training have a mean of 0."""
+    (inputs, labels), (others, of_others) = examples(), examples(60, 2)
+    others = (others - inputs.mean(axis=0)) / inputs.std(axis=0)
+    return sound(data=(standardized(inputs), labels), others={"validation": (others, of_others)})
+
+
 def of_tables(reader: Callable[..., np.ndarray]) -> Toy:
     """Numbers of which some are missing in column 1, and a reader of tables."""
 
@@ -8083,6 +8114,27 @@ MODES = [
     Fault(
         "readers", lambda: of_tables(read_rows(by_name=False)),
         "reads a .csv file by the order of its columns, whatever their names are",
+    ),
+    *(
+        Fault(
+            "readers",
+            lambda known=known: of_tables(read_together(lambda x: numbered(x, known))),
+            "reads a row of a .csv file by what the others are: inputs of .* is 1, and 2 beside",
+        )
+        for known in (lambda texts: sorted({*texts}), dict.fromkeys)
+    ),
+    *(
+        Fault(
+            "readers",
+            lambda toy=toy: replace(toy(), readers={".csv": read_together(standardized)}),
+            "reads a row of a .csv file by what the others are: inputs of .* is 0, and -0.316",
+            verdict,
+        )
+        for toy, verdict in (
+            (sound, "WRONG"),  # data that isn't standardized
+            (standardized_by_train, "WRONG"),
+            (lambda: scaled_together(standardized), LOOK),
+        )
     ),
     Fault(
         "readers", lambda: prompted(""),

@@ -141,6 +141,7 @@ from .faulty import (
     nodes_with_charges,
     noisy,
     noisy_twice,
+    numbered,
     of_class_0,
     of_distances,
     of_forms,
@@ -180,6 +181,7 @@ from .faulty import (
     read_letters,
     read_rows,
     read_texts,
+    read_together,
     reading_statistics,
     recurrent,
     regression,
@@ -3306,6 +3308,12 @@ def words_and_name(row: list[str]) -> tuple[list[int], str]:
     return lengths_of(text.split()), name.strip().lower()
 
 
+def smoothed_rows(texts: np.ndarray) -> np.ndarray:
+    """Means over each row, the two before it, and the two after it."""
+    padded = np.pad(texts.astype("float32"), ((2, 2), (0, 0)), mode="edge")
+    return np.lib.stride_tricks.sliding_window_view(padded, 5, axis=0).mean(axis=-1)
+
+
 def read_with_case(file: Path, model: keras.Model) -> np.ndarray:
     """The words of a text, as the data has them."""
     return np.array([lengths_of(file.read_text().split())])
@@ -3517,6 +3525,14 @@ SUSPICIOUS: list[tuple[str, Callable[[], Toy]]] = [
     ("loop variables", lambda: sound(callbacks=named_in_a_loop)),
     ("loop variables", lambda: sound(callbacks=limited_in_a_loop)),
     ("readers", lambda: of_tables(read_rows())),
+    *(
+        ("readers", lambda made=made: of_tables(read_together(made)))
+        for made in (
+            lambda texts: numbered(texts, lambda _: "abcde123456789"),
+            lambda texts: np.sort(texts.astype("float32"), axis=0)[::-1],
+            smoothed_rows,
+        )
+    ),
     ("labels", lambda: marked_binary(left_out=True)),
     ("random numbers differ", lambda: sound(process_gradients=pushed(lambda g, noise: g * noise))),
     ("random numbers differ", coded),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import contextlib
 import tempfile
+import warnings
 from collections.abc import Callable, Iterable
 from functools import partial
 from itertools import product
@@ -23,7 +24,7 @@ from .functions import named_in, tree_of
 from .laboratory import Laboratory
 from .numbers import numbers_of
 from .probe import words_of
-from .tables import otherwise_than_data
+from .tables import by_other_rows, otherwise_than_data
 
 PICTURES = (".png", ".bmp", ".jpg", ".jpeg")  # the first one that a task reads is used
 CASES = {"lower", "casefold", "upper"}  # methods of texts
@@ -68,11 +69,13 @@ def readers_as_data(lab: Laboratory) -> Finding:
     if len(lab.run.models) != 1:
         return ok("not looked at: there are several models")
     compared = False
-    with tempfile.TemporaryDirectory() as directory:
+    with tempfile.TemporaryDirectory() as directory, warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # such as of rows that are all the same
         for suffix, read in lab.readers.items():
             found, is_sure = None, False
+            file = Path(directory) / f"try{suffix}"
             with contextlib.suppress(Exception):  # the reader may need files of another form
-                found, is_sure = _read_otherwise(lab, read, Path(directory) / f"try{suffix}")
+                found, is_sure = _read_otherwise(lab, read, file)
             compared |= found is not None
             if found:
                 return (wrong if is_sure else look)(
@@ -81,6 +84,8 @@ def readers_as_data(lab: Laboratory) -> Finding:
                     "predictions are wrong",
                     "use the same function to prepare both",
                 )
+            if of_rows := _by_other_rows(lab, read, file):
+                return of_rows
     return ok("" if compared else "not looked at: none reads what the data looks like")
 
 
@@ -328,6 +333,25 @@ def _read_otherwise(lab: Laboratory, read: Reader, file: Path) -> tuple[str | No
                 return found, True
         return "", False
     return None, False
+
+
+def _by_other_rows(lab: Laboratory, read: Reader, file: Path) -> Finding | None:
+    """Whether a reader of tables reads a row by what the others are."""
+    if file.suffix != ".csv":
+        return None
+    splits = lab.examples["train"], lab.examples[next(reversed(lab.examples))]
+    (model,) = lab.run.models.values()
+    with contextlib.suppress(Exception):  # the reader may need other cells
+        if found := by_other_rows(lambda path: read(path, model), file, *splits):
+            seen, is_sure = found
+            return (wrong if is_sure else look)(
+                f"{getattr(read, '__name__', 'READERS')} reads a row of a .csv file by what the "
+                f"others are: {seen}",
+                "train/serving skew: it numbers categories, or scales numbers, by what the file "
+                "holds",
+                "do this by what the training data holds",
+            )
+    return None
 
 
 def _affine(data: np.ndarray, given: np.ndarray) -> str:

@@ -1,4 +1,4 @@
-"""What a reader of CSV files makes of a table: its missing values, and the order of its columns."""
+"""What a reader of CSV files makes of a table: its missing values, its columns, and its rows."""
 
 from __future__ import annotations
 
@@ -14,6 +14,10 @@ from .numbers import named_leaves
 from .probe import replaced
 
 Cells = Mapping[str, str]
+Arrays = Mapping[str, np.ndarray]
+
+COPIES = 64  # of a row: more rows than most windows have
+TEXTS, NUMBERS = "abcde", "01239"  # in their order; the mean isn't the one in the middle
 
 
 def columns_of(read: Callable[[Path], Any], file: Path) -> list[str]:
@@ -56,9 +60,7 @@ def columns_of(read: Callable[[Path], Any], file: Path) -> list[str]:
     return list(asked)
 
 
-def otherwise_than_data(
-    read: Callable[[Path], Any], file: Path, arrays: Mapping[str, np.ndarray]
-) -> str:
+def otherwise_than_data(read: Callable[[Path], Any], file: Path, arrays: Arrays) -> str:
     """How a reader that uses csv.DictReader treats a table in `file` unlike the data; or nothing.
 
     Arrays are inputs by name, (rows, columns) or (rows,), NaN where missing.
@@ -67,13 +69,11 @@ def otherwise_than_data(
     if len(names) < 2:
         return ""
 
-    def made(cells: Cells, order: Sequence[str] = names) -> dict[str, np.ndarray]:
-        with file.open("w", newline="", encoding="utf-8") as lines:
-            csv.writer(lines).writerows([order, [cells[name] for name in order]])
-        return {name: np.asarray(x, "f8") for name, x in named_leaves(read(file))}
+    def made(cells: Cells) -> dict[str, np.ndarray]:
+        return _made(read, file, [cells])
 
     numbers = {name: str(i) for i, name in enumerate(names, 1)}
-    plain, turned = made(numbers), made(numbers, names[::-1])
+    plain, turned = made(numbers), made(dict(reversed(numbers.items())))
     if any(not np.array_equal(x, turned[leaf], equal_nan=True) for leaf, x in plain.items()):
         return "by the order of its columns, whatever their names are"
     for name in names:
@@ -93,3 +93,66 @@ def otherwise_than_data(
                 value = f"{read_as[0]:g}"
                 return f"with an empty cell of {name!r} as {value}, and in the data it is NaN"
     return ""
+
+
+def by_other_rows(
+    read: Callable[[Path], Any], file: Path, *splits: Arrays
+) -> tuple[str, bool] | None:
+    """How other rows of a table in `file` change what is read of a row, and if that is a fault.
+
+    Of each split, arrays are inputs by name; the first is that of training.
+    """
+    same = dict.fromkeys(columns_of(read, file), "1")
+    of_texts = [name for name in same if _takes(read, file, same | {name: TEXTS[0]})]
+    for names, cells in ((of_texts, TEXTS), (list(same), NUMBERS)):
+        least, less, row, more, most = (same | dict.fromkeys(names, cell) for cell in cells)
+        # The row is in the middle even if rows are sorted, and has copies around it, as in windows.
+        one, other = (
+            _made(read, file, [each for each in kinds for _ in range(COPIES)])
+            for kinds in ((less, less, row, more, more), (least, less, row, more, most))
+        )
+        for leaf, array in one.items():
+            if array.shape != other[leaf].shape or len(array) != len(cells) * COPIES:
+                continue  # rows belong together, as those of a series
+            a, b = (np.ravel(table[leaf][len(array) // 2]) for table in (one, other))
+            changed = np.flatnonzero(~np.isclose(a, b, rtol=1e-4, equal_nan=True))
+            if len(changed):
+                i = changed[0]
+                found = f"{leaf} of the same row is {a[i]:.3g}, and {b[i]:.3g} beside other ones"
+                # Texts are numbered by a list, and that of a file isn't the one of the data.
+                data = [split.get(leaf, np.zeros(0)) for split in splits]
+                return found, cells == TEXTS or _is_standardized_otherwise(array, data)
+    return None
+
+
+def _made(read: Callable[[Path], Any], file: Path, rows: Sequence[Cells]) -> dict[str, np.ndarray]:
+    """What is read of a table with these rows, and with columns as in the first."""
+    with file.open("w", newline="", encoding="utf-8") as lines:
+        table = csv.DictWriter(lines, list(rows[0]))
+        table.writeheader()
+        table.writerows(rows)
+    return {name: np.asarray(x, "f8") for name, x in named_leaves(read(file))}
+
+
+def _takes(read: Callable[[Path], Any], file: Path, row: Cells) -> bool:
+    """Whether such a row can be read."""
+    with contextlib.suppress(Exception):
+        return bool(_made(read, file, [row]))
+    return False
+
+
+def _is_standardized_otherwise(read: np.ndarray, data: Sequence[np.ndarray]) -> bool:
+    """Whether a file is standardized by itself, and the data isn't, or as the training data is.
+
+    A file may be a recording, and each recording may be standardized by itself in the data too.
+    """
+    if any(x.shape[1:] != read.shape[1:] or not x.size or x.dtype.kind != "f" for x in data):
+        return False
+    columns, *of_data = (x.reshape(len(x), -1) for x in (read, *data))
+    means, sizes = columns.mean(axis=0), columns.std(axis=0)
+    standard = np.isclose(means, 0, atol=1e-3) & np.isclose(sizes, 1, atol=0.01)
+    if not standard.any():
+        return False
+    train, others = (float(np.abs(np.nanmean(x[:, standard], axis=0)).max()) for x in of_data)
+    # The mean of each recording, and so of all of them, would be 0.
+    return train > 0.5 or train < 1e-3 < 0.01 < others
