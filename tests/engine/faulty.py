@@ -7714,13 +7714,32 @@ def of_several_tags(
     )  # fmt: skip
 
 
-def distilled(turned: bool = False, entropy: bool = False, softer: tuple[float, ...] = ()) -> Toy:
+def divergence(
+    of_teacher: float, of_student: float, times: float = 1.0
+) -> Callable[[tf.Tensor, tf.Tensor], tf.Tensor]:
+    """That of a student from its teacher, whose logits are divided by a number."""
+
+    def divergence_of(teacher: tf.Tensor, student: tf.Tensor) -> tf.Tensor:
+        log_p = tf.nn.log_softmax(teacher / of_teacher)
+        log_q = tf.nn.log_softmax(student / of_student)
+        return times * tf.reduce_sum(tf.exp(log_p) * (log_p - log_q), axis=-1)
+
+    return divergence_of
+
+
+def distilled(
+    turned: bool = False,
+    entropy: bool = False,
+    softer: tuple[float, ...] = (),
+    of_logits: Callable[[tf.Tensor, tf.Tensor], tf.Tensor] | None = None,
+) -> Toy:
     """The cross-entropy between a teacher that doesn't train and its student.
 
     Args:
         turned: whether what the student says comes first.
         entropy: whether that of what comes first is taken away, which makes it one.
         softer: what logits of teacher and student are divided by.
+        of_logits: a loss of both logits, instead of the cross-entropy.
     """
     of_teacher, of_student = softer or (1.0, 1.0)
 
@@ -7737,7 +7756,8 @@ def distilled(turned: bool = False, entropy: bool = False, softer: tuple[float, 
         if turned:
             one, other = other, one
         per_example = run.losses["main"](labels, logits)
-        per_example += run.losses["soft"](tf.nn.softmax(one), other)
+        given = one if of_logits else tf.nn.softmax(one)
+        per_example += run.losses["soft"](given, other)
         if entropy:
             per_example += tf.reduce_sum(tf.nn.softmax(one) * tf.nn.log_softmax(one), axis=-1)
         return {"main": compute_loss(per_example, weights, run.models["student"], replica)}
@@ -7746,7 +7766,8 @@ def distilled(turned: bool = False, entropy: bool = False, softer: tuple[float, 
         model=create, train_steps=(learn,), validation_step=learn, metrics=dict,
         losses=lambda: {
             **sound().losses(),
-            "soft": losses.CategoricalCrossentropy(from_logits=True, reduction="none"),
+            "soft": of_logits
+            or losses.CategoricalCrossentropy(from_logits=True, reduction="none"),
         },
     )  # fmt: skip
 
@@ -8062,6 +8083,18 @@ MODES = [
     Fault(
         "logits", lambda: distilled(softer=(1.0, 4.0)),
         "'soft' gets logits of a trained model divided by 4, and probabilities from logits of a",
+    ),
+    Fault(
+        "logits", lambda: distilled(of_logits=divergence(3.0, 1.0, times=9.0)),
+        "'soft' divides logits of a teacher by 3, and not those of the trained model: the temp",
+    ),
+    Fault(
+        "logits", lambda: distilled(of_logits=divergence(1.0, 3.0)),
+        "'soft' divides logits of the trained model by 3, and not those of a teacher: the temp",
+    ),
+    Fault(  # which may be too sure
+        "logits", lambda: distilled(of_logits=divergence(1.5, 1.0)),
+        "'soft' divides logits of a teacher by 1.5, and not those of the trained model", LOOK,
     ),
     Fault(
         "examples apart", lambda: sound(losses=lambda: {"main": divided_by_labels}),

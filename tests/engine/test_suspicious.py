@@ -77,6 +77,7 @@ from .faulty import (
     dense,
     described,
     distilled,
+    divergence,
     examples,
     fading,
     filled_by,
@@ -4013,6 +4014,17 @@ SUSPICIOUS: list[tuple[str, Callable[[], Toy]]] = [
         lambda: regression(metrics=lambda: {"root_mse": metrics.RootMeanSquaredError()}),
     ),
     ("logits", lambda: distilled(softer=(4.0, 4.0))),
+    *(
+        ("logits", lambda of_logits=of_logits: distilled(of_logits=of_logits))
+        for of_logits in (
+            divergence(3.0, 3.0, times=9.0),
+            divergence(0.4, 1.0),  # a teacher is sharpened
+            divergence(0.04, 0.1),
+            keras.losses.MeanSquaredError(reduction="none"),
+            keras.losses.CosineSimilarity(reduction="none"),
+            lambda y, p: tf.reduce_mean(tf.square(0.9 * y - p), axis=-1),
+        )
+    ),
     ("inputs matter", lambda: replace(filled_up(20.0), model=indicated)),
     (
         "examples apart",

@@ -29,6 +29,7 @@ SPREAD = 0.1  # of numbers that aren't alike
 MOSTLY = 0.6  # of the cross-entropy of a guess
 SAME_VIEWS = "both views of an example are the same, so there is nothing to learn"
 OWN_VIEWS = "make two views, each with its own augmentation or noise"
+OF_ONE = "the temperature is applied to only one of the two", "divide both by it before the softmax"
 ARE_LOGITS = "the model returns logits", "create it with from_logits=True"
 BOUNDS = {"sigmoid": (0, 1), "tanh": (-1, 1)}  # of an activation's values
 ACTIVATED_TWICE = (  # what is applied, its operations, and those that make probabilities before it
@@ -50,14 +51,9 @@ def logits(lab: Laboratory) -> Finding:
                 "its arguments are swapped",
                 "pass the output of the teacher first",
             )
-    if another := _of_another_temperature(lab):
-        name, by = another
-        return wrong(
-            f"{name!r} gets logits of a trained model divided by {by:.3g}, and probabilities from "
-            "logits of a teacher that aren't divided",
-            "the temperature is applied to only one of the two",
-            "divide both by it before the softmax",
-        )
+    softened = _of_another_temperature(lab)
+    if softened and softened.verdict == "WRONG":
+        return softened
     for name, (labels, predictions, _) in lab.base.all_calls:
         loss = lab.run.losses[name]
         found = _no_probabilities(lab, name, loss, labels, predictions)
@@ -66,7 +62,7 @@ def logits(lab: Laboratory) -> Finding:
     if name := clipped_outputs(lab.traced.ops):
         seen = f"a cross-entropy of probabilities gets {name} without an activation, and clips it"
         return wrong(seen, *ARE_LOGITS)
-    return ok()
+    return softened or ok()
 
 
 def _shown_by_graph(lab: Laboratory) -> Finding | None:
@@ -122,8 +118,8 @@ def _shown_by_graph(lab: Laboratory) -> Finding | None:
     return None
 
 
-def _of_another_temperature(lab: Laboratory) -> tuple[str, float] | None:
-    """A loss that softens the logits of a student but not of its teacher, and by how much."""
+def _of_another_temperature(lab: Laboratory) -> Finding | None:
+    """Whether a temperature softens logits of a student or of its teacher, but not of both."""
     if all(model.trainable_variables for model in lab.run.models.values()):
         return None
     calls = lab.training_calls(lab.batch, lab.run.models.values())
@@ -134,12 +130,59 @@ def _of_another_temperature(lab: Laboratory) -> tuple[str, float] | None:
     for name, (labels, predictions, _) in lab.base.calls.items():
         for student, teacher in itertools.product(own, taught):
             shapes = {np.shape(each) for each in (labels, predictions, student, teacher)}
-            if len(shapes) > 1 or _factor(teacher, labels) != 1:
+            if len(shapes) > 1:
                 continue
             factor = _factor(student, predictions)
-            if factor is not None and factor < 1:
-                return name, 1 / factor
+            if _factor(teacher, labels) == 1 and factor is not None and factor < 1:
+                return wrong(
+                    f"{name!r} gets logits of a trained model divided by {1 / factor:.2g}, and "
+                    "probabilities from logits of a teacher that aren't divided",
+                    *OF_ONE,
+                )
+            if np.allclose(teacher, labels) and np.allclose(student, predictions):
+                found = _softens_one(name, lab.run.losses[name], predictions)
+                if found:
+                    return found
     return None
+
+
+def _softens_one(name: str, loss: Any, like: Any) -> Finding | None:
+    """Whether a cross-entropy or a divergence of two arrays of logits softens only one of them.
+
+    Its slope is a factor times the difference of the probabilities of both. A teacher may be
+    sharpened, and one that is too sure may be softened, by a loss without the factor that makes
+    up for a temperature of both.
+    """
+    logits = np.random.default_rng(0).normal(size=np.shape(like))
+
+    def slope(at: np.ndarray) -> np.ndarray:
+        labels, predictions = (tf.constant(x, np.asarray(like).dtype) for x in (logits, at))
+        with tf.GradientTape() as tape:
+            tape.watch(predictions)
+            total = len(at) * tf.reduce_mean(loss(labels, predictions))
+        return np.asarray(tape.gradient(total, predictions), "f8")
+
+    try:  # it may expect other arguments
+        first = np.eye(logits.shape[1])[np.zeros(len(logits), int)]
+        guessed, of_first = slope(0 * logits), slope(1e4 * first)
+        factor = float(np.mean((of_first - guessed)[:, 0])) / (1 - first.mean()) or np.nan
+        of_student = first - (of_first - slope(logits)) / factor
+        of_teacher = first - of_first / factor
+    except Exception:
+        return None
+    both = of_teacher, of_student
+    if not all(p.min() > 0 and np.allclose(p.sum(axis=1), 1, atol=1e-3) for p in both):
+        return None
+    teacher, student = (_factor(logits, p) for p in both)
+    if teacher is None or student is None or max(teacher, student) != 1 or teacher == student:
+        return None
+    is_sure = teacher == 1 or abs(factor**-0.5 - teacher) < 0.01
+    one, other = ("a teacher", "the trained model")[:: 1 if student == 1 else -1]
+    return (wrong if is_sure else look)(
+        f"{name!r} divides logits of {one} by {1 / min(teacher, student):.2g}, and not those of "
+        f"{other}",
+        *OF_ONE,
+    )
 
 
 def _factor(logits: np.ndarray, given: Any) -> float | None:
