@@ -17,7 +17,7 @@ import pytest
 import tensorflow as tf
 from proof.engine.callbacks import Callback, Event, at_step, every_epochs, every_steps
 from proof.engine.check import RELATIONS, check
-from proof.engine.check.numbers import told_apart, with_array
+from proof.engine.check.numbers import equal, told_apart, with_array
 from proof.engine.check.runs import secs_of_work
 from proof.engine.random_access import RandomAccess
 from proof.engine.relations import select
@@ -2407,6 +2407,67 @@ def halves_of_a_batch() -> Toy:
     return with_step(own, count=count, terms=("labeled", "unlabeled"), metrics=dict, others={})
 
 
+def one_labeled_row() -> Toy:
+    """The first row of a batch is labeled; the others count only later in the run."""
+
+    def count(batch: Any) -> dict[str, tf.Tensor]:
+        *_, weights = batch
+        labeled = tf.math.count_nonzero(weights[:1], dtype=tf.int32)
+        return {"main": tf.math.count_nonzero(weights, dtype=tf.int32), "labeled": labeled}
+
+    def own(run: Run, batch: Any, replica: Replica) -> dict[str, tf.Tensor]:
+        inputs, labels, weights = batch
+        logits = run.model(inputs)
+        values = weights * run.losses["main"](labels, logits)
+        numbers = {name: tf.cast(n, tf.float32) for name, n in replica.global_count.items()}
+        labeled = tf.math.divide_no_nan(tf.reduce_sum(values[:1]), numbers["labeled"])
+        others = tf.reduce_sum(weights * tf.square(logits[:, 0])) / numbers["main"]
+        ramp = tf.minimum(tf.cast(replica.step, tf.float32) / 100, 1.0)
+        return {"main": labeled + ramp * others, "labeled": labeled}
+
+    return with_step(own, count=count, terms=("labeled",), metrics=dict, others={})
+
+
+def with_matches() -> Toy:
+    """A loss function that takes scores, and then which of them match, as SigLIP's may."""
+
+    def of_matches(scores: tf.Tensor, matches: tf.Tensor) -> tf.Tensor:
+        signs = tf.where(matches, 1.0, -1.0)
+        return -tf.reduce_sum(tf.math.log_sigmoid(signs * scores), axis=-1)
+
+    def own(run: Run, batch: Any, replica: Replica) -> dict[str, tf.Tensor]:
+        inputs, labels, weights = batch
+        matches = labels[:, tf.newaxis] == tf.range(CLASSES, dtype=labels.dtype)
+        values = run.losses["main"](run.model(inputs) - 4, matches)
+        return {"main": compute_loss(values, weights, run.model, replica)}
+
+    return with_step(own, losses=lambda: {"main": of_matches}, metrics=dict)
+
+
+def renamed_by_augmentation() -> Toy:
+    """Rare classes, whose labels the augmentation puts beside others."""
+    inputs, labels = examples()
+    rare = np.where(labels % 2 & (np.arange(len(labels)) % 8 > 0), 0, labels)
+
+    def augment(batch: Any, seed: tf.Tensor) -> Any:
+        return batch[0], {"class": batch[1], "seed": tf.zeros_like(batch[1])}, batch[-1]
+
+    def own(run: Run, batch: Any, replica: Replica) -> dict[str, tf.Tensor]:
+        inputs, labels, weights = batch
+        values = run.losses["main"](labels["class"], run.model(inputs))
+        return {"main": compute_loss(values, weights, run.model, replica)}
+
+    return sound(
+        data=(inputs, rare), augment=augment, train_steps=(own,), metrics=dict, others={}
+    )  # fmt: skip
+
+
+def test_nests_with_other_numbers_of_tensors_differ() -> None:
+    one, two = tf.zeros(2), tf.ones(2)  # as before and after an augmentation that makes views
+    assert equal([one, two], [one, two])
+    assert not equal([one], [one, two])
+
+
 def key_of_frozen_weights() -> Toy:
     """An optimizer for weights that are frozen in this experiment."""
     if not hasattr(keras.optimizers, "OptimizerMap"):  # not in all of the supported versions
@@ -4206,6 +4267,9 @@ def of_codes(*, of_edges: bool) -> Toy:
 
 
 AS_IT_SHOULD_BE: list[tuple[str, Callable[[], Toy]]] = [
+    ("denominator", one_labeled_row),
+    ("outputs reach the targets", with_matches),
+    ("class weights", renamed_by_augmentation),
     ("labels", lambda: rarely_unknown(left_out=True)),
     ("labels", age_and_class),
     ("labels", defect_and_kind),
