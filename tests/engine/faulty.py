@@ -1208,6 +1208,45 @@ def densities(moved: bool) -> Toy:
     )
 
 
+def predicting_maps(pictures: np.ndarray, **maps: np.ndarray) -> Toy:
+    """Maps (rows, 8, 8) that are predicted, each alone, from pictures (rows, 8, 8, channels)."""
+
+    def step(run: Run, batch: Any, replica: Replica) -> dict[str, tf.Tensor]:
+        images, labels, weights = batch
+        of_maps = tf.unstack(run.model(images, training=True), axis=3)
+        errors = [tf.cast(labels[n], p.dtype) - p for n, p in zip(maps, of_maps, strict=True)]
+        per_example = tf.reduce_mean(tf.square(tf.stack(errors)), axis=(0, 2, 3))
+        return {"main": compute_loss(per_example, weights, run.model, replica)}
+
+    inputs = keras.Input(pictures.shape[1:])
+    return sound(
+        model=lambda: keras.Sequential([inputs, layers.Conv2D(len(maps), 3, padding="same")]),
+        data=(pictures, maps), others={}, train_steps=(step,), metrics=dict,
+    )  # fmt: skip
+
+
+def bumps() -> tuple[np.ndarray, np.ndarray]:
+    """Bumps (rows, 8, 8, 1) in a picture, with noise, and 1 at their centers (rows, 8, 8)."""
+    numbers = np.random.default_rng(1)
+    centers = (numbers.random((ROWS, 8, 8)) < 0.05).astype("float32")
+    near = np.exp(-np.square(np.subtract.outer(np.arange(8), np.arange(8))) / 2)
+    pictures = near @ centers @ near + 0.1 * numbers.normal(size=centers.shape)
+    return pictures[..., np.newaxis].astype("float32"), centers
+
+
+def located(change: Callable[[np.ndarray], np.ndarray]) -> Toy:
+    """Predict where bumps are, and a map of their centers that is changed."""
+    pictures, centers = bumps()
+    return predicting_maps(pictures, light=pictures[..., 0], centers=change(centers))
+
+
+def mirrored_picture() -> Toy:
+    """Predict the picture before it was mirrored, and before noise was added."""
+    pictures, _ = bumps()
+    noise = 0.2 * np.random.default_rng(2).normal(size=pictures.shape).astype("float32")
+    return predicting_maps(pictures[:, :, ::-1] + noise, picture=pictures[..., 0])
+
+
 def words_dropped(rate: float) -> Toy:
     """Twelve words each, of which an augmentation replaces this fraction by an unknown one."""
     words = np.random.default_rng(1).integers(2, 10, (ROWS, 12))
@@ -8747,7 +8786,20 @@ MODES = [
         lambda: replace(
             (toy := segmented(None)), data=(toy.data[0], toy.data[1].swapaxes(1, 2))
         ),
+        "labels of train data explain .* if they are transposed, and .* as they are", LOOK,
+    ),
+    Fault(
+        "labels belong to inputs",
+        lambda: predicting_maps(bumps()[0], bumped=bumps()[0][..., 0].swapaxes(1, 2) > 0.5),
         "labels of train data explain .* if they are transposed, and .* as they are: maps and im",
+    ),
+    Fault(
+        "labels belong to inputs", lambda: located(lambda maps: maps.swapaxes(1, 2)),
+        r"are like labels\['.*'\] of the same examples if these are transposed .*, not as they are",
+    ),
+    Fault(
+        "labels belong to inputs", mirrored_picture,
+        "inputs of train data are like labels.* if these are mirrored", LOOK,
     ),
     Fault(
         "splits alike", lambda: pictured(lambda x: np.rot90(x, 1, (1, 2)).copy()),

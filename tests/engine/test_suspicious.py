@@ -113,6 +113,7 @@ from .faulty import (
     labels_made_of_classes,
     late_penalty,
     loaded_counts,
+    located,
     louder,
     lowered,
     mapped,
@@ -170,6 +171,7 @@ from .faulty import (
     picked,
     pictured,
     plus,
+    predicting_maps,
     prices,
     product_of_signs,
     prompted,
@@ -881,6 +883,14 @@ def turned_by_rounding() -> Toy:
         return {"main": compute_loss(per_example, weights, run.model, replica)}
 
     return with_step(turned, metrics=lambda: {"mean": metrics.Mean()})
+
+
+def going_back() -> Toy:
+    """Flows between eight places in the morning, and in the evening, when most go back."""
+    numbers = np.random.default_rng(1)
+    morning = numbers.lognormal(size=(ROWS, 8, 8, 1)).astype("float32")
+    evening = morning[..., 0] * numbers.lognormal(0, 0.2, (ROWS, 8, 8)) > 1
+    return predicting_maps(morning, many=evening.swapaxes(1, 2))
 
 
 def with_events() -> Toy:
@@ -3756,6 +3766,7 @@ SUSPICIOUS: list[tuple[str, Callable[[], Toy]]] = [
     ("inputs without the answer", lambda: smoothed_beside(centered=False)),
     ("metrics", lambda: marked_pixels(lambda has_class: has_class)),
     ("labels belong to inputs", lambda: segmented(None)),
+    ("labels belong to inputs", going_back),
     ("splits alike", lambda: pictured(lambda x: 2 * x)),
     ("quantiles", lambda: of_levels((0.3, 0.5, 0.6))),
     ("quantiles", lambda: of_levels(LEVELS)),
@@ -4332,6 +4343,7 @@ AS_IT_SHOULD_BE: list[tuple[str, Callable[[], Toy]]] = [
     ("augmentation", nodes_with_charges),
     ("labels", lambda: conditioned(6)),
     ("labels", lambda: conditioned(5, rare=True)),
+    ("labels belong to inputs", lambda: located(lambda maps: maps)),
     ("inputs matter", lambda: labeled_twice("near")),
     ("inputs matter", lambda: labeled_twice("near", in_training=False)),
     ("inputs matter", lambda: labeled_twice("near", in_validation=False)),

@@ -10,7 +10,7 @@ import numpy as np
 import tensorflow as tf
 
 from ..batches import SHUFFLE_BUFFER
-from . import held_out, neighbors
+from . import held_out, maps, neighbors
 from .findings import Finding, look, ok, relation, wrong
 from .laboratory import Laboratory
 from .numbers import (
@@ -35,8 +35,7 @@ BY_CHANCE = 1e-6
 NEW = 0.05  # of the labels, which may be new, as items and users are
 MOST_LABELS = 4  # arrays of labels whose nearest neighbors are compared
 MOST_OF_TABLE = 100  # columns
-FEW_MAPS, MOST_MAPS = 20, 100  # of classes of pixels, that are compared with their images
-MOST_MEAN = 1_000  # images of which the mean is compared
+FEW_MEAN, MOST_MEAN = 20, 1_000  # images of which the mean is compared
 SEVERAL = 5  # classes
 MOST_CLASSES = 100  # whose frequencies are compared
 MANY_NUMBERS = 30  # of an example
@@ -190,7 +189,7 @@ def _missing_elsewhere(
 def _turned_images(examples: dict[str, dict[str, np.ndarray]]) -> Finding | None:
     """Whether the mean of a split's images is that of training images, but turned."""
     images = {split: arrays.get("inputs", np.zeros(0)) for split, arrays in examples.items()}
-    if any(x.ndim != 4 or len(x) < FEW_MAPS for x in images.values()):
+    if any(x.ndim != 4 or len(x) < FEW_MEAN for x in images.values()):
         return None
     train, half = images["train"], len(images["train"]) // 2
     first, second, whole = (_mean_map(x) for x in (train[:half], train[half:], train))
@@ -488,11 +487,9 @@ def _apart(there: np.ndarray, shares: np.ndarray, are_of_training: bool) -> np.n
 
 @relation("labels belong to inputs")
 def labels_belong_to_inputs(lab: Laboratory) -> Finding:
-    """Similar examples have similar labels, within each split and between splits."""
-    if turned := _turned_maps(lab.examples):
-        return turned
+    """Similar examples have similar labels, within and between splits; maps lie the same way."""
     names = [name for name in lab.examples["train"] if name.startswith("labels")][:MOST_LABELS]
-    found = [_label_belongs(lab, name) for name in names]
+    found = [*maps.turned(lab.examples), *(_label_belongs(lab, name) for name in names)]
     return max(found, key=lambda each: ("ok", "look", "WRONG").index(each.verdict), default=ok())
 
 
@@ -554,44 +551,6 @@ def _label_belongs(lab: Laboratory, label: str) -> Finding:
             "compare some examples by eye",
         )
     return ok(", ".join(f"{name} {value:.2f}" for name, value in own.items()))
-
-
-def _turned_maps(examples: dict[str, dict[str, np.ndarray]]) -> Finding | None:
-    """Whether classes of pixels say more of the pixels of their images when maps are turned."""
-    for split, arrays in examples.items():
-        images, maps = arrays.get("inputs", np.zeros(0)), arrays.get("labels", np.zeros(0))
-        maps = maps[..., 0] if maps.ndim == 4 and maps.shape[-1] == 1 else maps
-        if images.ndim != 4 or maps.dtype.kind not in "iub" or images.shape[:3] != maps.shape:
-            continue
-        x, y = images[:MOST_MAPS].mean(axis=3, dtype="f8"), maps[:MOST_MAPS]
-        turned = {how: turn(y) for how, turn in ORIENTATIONS.items()}
-        if len(y) < FEW_MAPS or len(np.unique(y)) > MOST_CLASSES:
-            continue
-        as_they_are = _told_by_maps(x, y)
-        told = {n: _told_by_maps(x, each) for n, each in turned.items() if each.shape == y.shape}
-        how = max(told, key=lambda n: told[n].mean())
-        more, share = told[how] - as_they_are, told[how].mean()
-        is_sure = more.mean() > 5 * more.std() / np.sqrt(len(more))
-        if is_sure and share > max(0.1, 2 * as_they_are.mean()):
-            return wrong(
-                f"labels of {split} data explain {share:.0%} of what differs between the pixels "
-                f"of an image if they are {how}, and {as_they_are.mean():.0%} as they are",
-                "maps and images are stored in another order of their axes, or only one was "
-                "flipped",
-                "load both in the same way, and look at some in samples.png",
-            )
-    return None
-
-
-def _told_by_maps(images: np.ndarray, maps: np.ndarray) -> np.ndarray:
-    """The share of the variance of each image (n, h, w) between the classes of its map: (n,)."""
-    images = images - images.mean(axis=(1, 2), keepdims=True)
-    between = np.zeros(len(images))
-    for one in np.unique(maps):
-        there = maps == one
-        size = np.maximum(1, there.sum(axis=(1, 2)))
-        between += np.square((images * there).sum(axis=(1, 2))) / size
-    return np.asarray(between / np.maximum(np.square(images).sum(axis=(1, 2)), 1e-12))
 
 
 def _are_tables(split: dict[str, np.ndarray]) -> bool:
