@@ -1893,6 +1893,35 @@ class MeanOfPositions(layers.Layer):
         return x + tf.reduce_mean(x, axis=1, keepdims=True)
 
 
+def rebuilding_gan(seen_by_judge: Callable[[tf.Tensor], tf.Tensor]) -> Toy:
+    """A GAN whose generator also has to stay near to real examples."""
+
+    def judged(run: Run, examples: tf.Tensor, wanted: float) -> tf.Tensor:
+        logits = run.models["discriminator"](examples, training=True)
+        return run.losses["judge"](tf.fill(tf.shape(logits), wanted), logits)
+
+    def judging(run: Run, batch: Any, replica: Replica) -> dict[str, tf.Tensor]:
+        real, noise, weights = batch
+        false = run.models["generator"](noise, training=True)
+        values = judged(run, real, 1.0) + judged(run, tf.stop_gradient(false), 0.0)
+        loss = compute_loss(values, weights, run.models["discriminator"], replica)
+        return {"discriminator": loss}
+
+    def generating(run: Run, batch: Any, replica: Replica) -> dict[str, tf.Tensor]:
+        real, noise, weights = batch
+        false = run.models["generator"](noise, training=True)
+        near = tf.reduce_mean(tf.square(false - real), axis=1)
+        values = near + 0.1 * judged(run, seen_by_judge(false), 1.0)
+        return {"generator": compute_loss(values, weights, run.models["generator"], replica)}
+
+    def judge(wanted: tf.Tensor, logits: tf.Tensor) -> tf.Tensor:
+        return tf.nn.sigmoid_cross_entropy_with_logits(wanted, logits)[:, 0]
+
+    return replace(
+        GAN, losses=lambda: {"judge": judge}, train_steps=(judging, generating), metrics=dict
+    )  # fmt: skip
+
+
 def validated_gan() -> Toy:
     """A GAN with validation data, whose validation step returns both losses."""
 
@@ -5228,7 +5257,11 @@ TRAINING = [
     ),
     Fault(
         "every weight gets a gradient", lambda: with_two_losses(tf.stop_gradient, tf.add),
-        "the loss 'other' is added, but no weight gets a gradient from it", LOOK,
+        "the loss 'other' is added, but no weight of its optimizer gets a gradient from it", LOOK,
+    ),
+    Fault(
+        "every weight gets a gradient", lambda: rebuilding_gan(tf.stop_gradient),
+        "the loss 'judge' is added, but no weight of its optimizer gets a gradient from it", LOOK,
     ),
     Fault(
         "every weight moves",

@@ -186,6 +186,7 @@ from .faulty import (
     read_texts,
     read_together,
     reading_statistics,
+    rebuilding_gan,
     recurrent,
     regression,
     regression_validated,
@@ -4279,6 +4280,7 @@ def of_codes(*, of_edges: bool) -> Toy:
 
 AS_IT_SHOULD_BE: list[tuple[str, Callable[[], Toy]]] = [
     ("denominator", one_labeled_row),
+    ("every weight gets a gradient", lambda: rebuilding_gan(tf.identity)),
     ("outputs reach the targets", with_matches),
     ("class weights", renamed_by_augmentation),
     ("labels", lambda: rarely_unknown(left_out=True)),

@@ -55,7 +55,8 @@ def every_weight(lab: Laboratory) -> Finding:
         )
     if idle := lab.traced.teaches_nothing:
         return look(
-            f"the loss {idle[0]!r} is added, but no weight gets a gradient from it",
+            f"the loss {idle[0]!r} is added, but no weight of its optimizer gets a gradient from "
+            "it",
             "tf.stop_gradient is around the part that should learn",
             "put it around the target instead, such as the output of a teacher",
         )

@@ -195,7 +195,7 @@ class Probe:
         self.teachable = self._teachable(losses)
         self.drawn_alike = drawn_alike_on_replicas(operations, self._of_replica, step)
         self.follows = self._followed(reduced)
-        self.teaches_nothing = self._without_gradient(losses)
+        self.teaches_nothing = self._without_gradient(reduced)
         self.taught_by_trained = self._taught_by_trained()
         self.steps_of = {
             name: [i for i, of_step in enumerate(reduced) if name in of_step.gradients]
@@ -269,18 +269,26 @@ class Probe:
         trained = self.steps.run.trainable_variables
         return {id(v) for v in trained if inside.get(id(v.value.handle)) in found}
 
-    def _without_gradient(self, losses: list[tf.Tensor]) -> list[str]:
-        """Loss functions that losses depend on, but that have no gradient for any weight."""
+    def _without_gradient(self, reduced: list[Any]) -> list[str]:
+        """Loss functions that an optimizer's loss has in it, without a gradient for its weights."""
+        run = self.steps.run
         stops = frozenset(op.name for op in self.ops if op.type == "StopGradient")
-        trained = _read_by_graph(self.steps.run.trainable_variables)
-        added = upstream(losses, stops)
-        return [
-            name
-            for name, (_, _, result) in self._calls.items()
-            if stops and tf.is_symbolic_tensor(result) and result.op.name in added
-            and trained & upstream([result]).keys()
-            and not trained & upstream([result], stops).keys()
-        ]  # fmt: skip
+        later = [(name, call) for name, calls in self._later.items() for call in calls]
+        calls = [(name, result) for name, (*_, result) in [*self._calls.items(), *later]
+                 if stops and tf.is_symbolic_tensor(result)]  # fmt: skip
+        found = []
+        for of_step in reduced:
+            for optimizer in of_step.losses.keys() & run.optimizers.keys():
+                trained = _read_by_graph(run.variables_of(optimizer))
+                added = upstream([of_step.losses[optimizer]], stops)
+                found += [
+                    name
+                    for name, result in calls
+                    if result.op.name in added
+                    and trained & upstream([result]).keys()
+                    and not trained & upstream([result], stops).keys()
+                ]
+        return found
 
     def _followed(self, reduced: list[Any]) -> dict[str, str]:
         """Trained models whose weights a step sets from those of another one: the names of both."""
