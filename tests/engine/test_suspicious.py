@@ -2419,7 +2419,10 @@ def halves_of_a_batch() -> Toy:
 
 
 def one_labeled_row() -> Toy:
-    """The first row of a batch is labeled; the others count only later in the run."""
+    """The first row of a batch is labeled; the others count only later in the run.
+
+    In validation all count as labeled.
+    """
 
     def count(batch: Any) -> dict[str, tf.Tensor]:
         *_, weights = batch
@@ -2436,7 +2439,16 @@ def one_labeled_row() -> Toy:
         ramp = tf.minimum(tf.cast(replica.step, tf.float32) / 100, 1.0)
         return {"main": labeled + ramp * others, "labeled": labeled}
 
-    return with_step(own, count=count, terms=("labeled",), metrics=dict, others={})
+    def validation_step(run: Run, batch: Any, replica: Replica) -> dict[str, tf.Tensor]:
+        inputs, labels, weights = batch
+        sums = tf.reduce_sum(weights * run.losses["main"](labels, run.model(inputs)))
+        labeled = sums / tf.cast(replica.global_count["labeled"], tf.float32)
+        return {"main": labeled, "labeled": labeled}
+
+    return sound(
+        train_steps=(own,), validation_step=validation_step, count=count, terms=("labeled",),
+        metrics=dict,
+    )  # fmt: skip
 
 
 def with_matches() -> Toy:

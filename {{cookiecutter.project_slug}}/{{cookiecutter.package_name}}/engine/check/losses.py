@@ -299,6 +299,8 @@ def _divided_by_another(lab: Laboratory) -> Finding | None:
         if not once.get(name) or not close(with_twice[name][name], once[name], TOLERANCE):
             continue
         for other, losses in with_twice.items():
+            if other in once and close(once[other], once[name], TOLERANCE):
+                continue  # a sum of parts, of which validation has only that one
             if close(2 * losses[name], once[name], 10 * TOLERANCE):
                 # It may be meant, as where pixels count and the loss is a sum over them.
                 return look(
