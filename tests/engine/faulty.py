@@ -314,6 +314,26 @@ def masked_labels(masked: Callable[[tf.Tensor, tf.Tensor], tf.Tensor], mask: str
     )  # fmt: skip
 
 
+def timed(event_in_loss: bool, loss: Callable[..., Any] = losses.MeanSquaredError) -> Toy:
+    """A time for each example, at which it left or was seen last; a metric is of those who left."""
+
+    def step(run: Run, batch: Any, replica: Replica) -> dict[str, tf.Tensor]:
+        inputs, labels, weights = batch
+        months = run.model(inputs, training=True)
+        per_example = run.losses["main"](labels["month"], months)
+        run.metrics["error"].update_state(per_example, weights * labels["left"])
+        per_example *= labels["left"] if event_in_loss else 1.0
+        return {"main": compute_loss(per_example, weights, run.model, replica)}
+
+    inputs, month = examples()
+    left = (np.arange(ROWS) % 3 > 0).astype("float32")
+    return sound(
+        data=(inputs, {"month": month[:, np.newaxis], "left": left}), others={},
+        losses=lambda: {"main": loss(reduction="none")},
+        metrics=lambda: {"error": metrics.Mean()}, train_steps=(step,),
+    )  # fmt: skip
+
+
 def pictured(change: Callable[[np.ndarray], np.ndarray]) -> Toy:
     """Pictures of the same thing in more or less light; those of validation are changed."""
     pattern = np.random.default_rng(0).normal(size=(8, 8))
@@ -8837,6 +8857,10 @@ MODES = [
     Fault(
         "splits alike", lambda: pictured(lambda x: np.rot90(x, 1, (1, 2)).copy()),
         "mean image of validation data is like that of training data if it is turned by 270 deg",
+    ),
+    Fault(
+        "inputs matter", lambda: timed(event_in_loss=False),
+        r"the same with labels\['left'\] of .*, but metrics aren't: .* or is it for metrics", LOOK,
     ),
     Fault("inputs matter", with_unused_mask, r"the same with inputs\['mask'\] of other", LOOK),
     Fault(

@@ -473,6 +473,14 @@ def inputs_matter(lab: Laboratory) -> Finding:
                 "nothing uses them, such as a mask that isn't applied",
                 "use them in the model, the loss or a metric",
             )
+        for name in idle:
+            if number := _number_beside(lab, name, idle):
+                return look(
+                    f"every loss is the same with {name} of other examples, which are 0 or 1, but "
+                    "metrics aren't",
+                    f"the loss takes all {number} alike, such as times of events and of censoring",
+                    f"use {name} in the loss too; or is it for metrics only?",
+                )
     has_missing = any(
         np.isnan(x).any() for x in map(np.asarray, tf.nest.flatten(lab.batch[0]))
         if x.dtype.kind == "f"
@@ -623,12 +631,33 @@ def _says_what_happened(lab: Laboratory, name: str, idle: Collection[str]) -> bo
 
     An end matters only where the values of states are learned; those that are `idle` aren't used.
     """
-    train, words = lab.examples["train"], words_of(name)
+    words = words_of(name)
     if not (words & EVENTS or (words & ENDS and _values_states(lab, idle))):
         return False
-    if not name.startswith("labels") or [*np.unique(train[name])] != [0, 1]:
+    return _is_indicator(lab, name)
+
+
+def _is_indicator(lab: Laboratory, name: str) -> bool:
+    train = lab.examples["train"]
+    if not name.startswith("labels") or [*np.unique(train.get(name, ()))] != [0, 1]:
         return False
     return all(np.all(array) for n, array in train.items() if n.startswith("weights"))
+
+
+def _number_beside(lab: Laboratory, name: str, idle: Collection[str]) -> str:
+    """The only label with a number for each example, none negative, beside one of 0 and 1.
+
+    Classes are no such numbers: then the other label may well be a group, for metrics only.
+    """
+    kinds = (type(loss).__name__ for loss in lab.run.losses.values())
+    if not _is_indicator(lab, name) or any("CategoricalCrossentropy" in kind for kind in kinds):
+        return ""
+    labels = arrays_of(lab.examples["train"], "labels", "iufb")
+    of_rows = {n: y for n, y in labels.items() if y.size == len(y) and (n == name or n not in idle)}
+    if name not in of_rows or len(of_rows) != 2:
+        return ""
+    ((number, values),) = ((n, y) for n, y in of_rows.items() if n != name)
+    return number if values.min() >= 0 and len(np.unique(values)) > 2 else ""
 
 
 def _values_states(lab: Laboratory, idle: Collection[str]) -> bool:
