@@ -173,8 +173,7 @@ def equal(a: Any, b: Any) -> bool:
     """Whether two nests of tensors have the same numbers, or both NaN."""
     one, other = tf.nest.flatten(a), tf.nest.flatten(b)
     return len(one) == len(other) and all(
-        np.array_equal(x, y, equal_nan=x.dtype.is_floating)
-        for x, y in zip(one, other, strict=True)
+        np.array_equal(x, y, equal_nan=x.dtype.is_floating) for x, y in zip(one, other, strict=True)
     )
 
 
