@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 import re
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -15,6 +14,7 @@ import numpy as np
 import proof.run
 import pytest
 import tensorflow as tf
+import tests.replicas as rendered
 from proof.engine.adapted import as_arrays
 from proof.engine.auxiliary import load_frozen
 from proof.engine.callbacks import Callback, Event, at_step, every_steps
@@ -365,7 +365,6 @@ def test_a_short_batch_is_mentioned_only_once_and_only_if_it_is_short_and_matter
 def test_the_rendered_parity_tests_leave_accumulation_out_where_examples_interact(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    rendered = importlib.import_module("tests.replicas")
     for module in (proof.run, rendered):
         monkeypatch.setattr(module, "EXAMPLES_INTERACT", True)
     scenario = rendered.SCENARIOS["short_clipped"]
