@@ -7776,6 +7776,27 @@ def denoising(noise: Callable[[np.random.Generator, tuple[int, ...]], Any]) -> T
     )  # fmt: skip
 
 
+def denoising_itself(noise: Callable[[np.random.Generator, tuple[int, ...]], Any]) -> Toy:
+    """Numbers with noise, of which only evaluation knows those without (noise2void)."""
+    numbers = np.random.default_rng(0)
+
+    def split(rows: int) -> tuple[np.ndarray, np.ndarray]:
+        clean = 10 + numbers.normal(size=(rows, 36))
+        return (clean + noise(numbers, clean.shape)).astype("float32"), clean.astype("float32")
+
+    def train_step(run: Run, batch: Any, replica: Replica) -> dict[str, tf.Tensor]:
+        inputs, weights = batch
+        values = run.losses["main"](inputs, run.model(inputs[:, ::-1]))
+        return {"main": compute_loss(values, weights, run.model, replica)}
+
+    return sound(
+        model=lambda: keras.Sequential([keras.Input((36,)), dense(36)]), data=split(ROWS)[:1],
+        others={"validation": split(60), "test": split(60)}, metrics=dict,
+        losses=lambda: {"main": losses.MeanSquaredError(reduction="none")},
+        train_steps=(train_step,),
+    )  # fmt: skip
+
+
 def of_several_tags(
     last: str | None = None, of_probabilities: bool = False, bound: float = 0.0
 ) -> Toy:
@@ -8361,6 +8382,11 @@ MODES = [
         "splits alike",
         lambda: denoising(lambda numbers, shape: numbers.normal(size=shape[1:])),
         "inputs are labels plus noise: the same noise for all training examples",
+    ),
+    Fault(
+        "splits alike",
+        lambda: denoising_itself(lambda numbers, shape: numbers.normal(size=shape[1:])),
+        "inputs are labels plus noise: the same noise for all validation examples",
     ),
     Fault(
         "logits", lambda: of_several_tags(of_probabilities=True, bound=0.6),

@@ -710,23 +710,24 @@ def _missing_in_one(a: np.ndarray, b: np.ndarray) -> int | None:
 
 def _noise_of_splits(examples: dict[str, dict[str, np.ndarray]]) -> Finding | None:
     """Whether an array is another one plus a pattern that differs from split to split."""
-    pairs = itertools.permutations(arrays_of(examples["train"], "").items(), 2)
-    for (name, x), (other, y) in pairs:
-        if x.shape != y.shape or x[0].size < MANY_NUMBERS or (own := _added(x, y)) is None:
-            continue
-        if not abs(np.corrcoef(own[1:], own[:-1])[0, 1]) < 0.5:
-            continue  # it may be the average at each place
-        for split, arrays in examples.items():
-            parts = [arrays.get(each, np.zeros(0)) for each in (name, other)]
-            if split == "train" or any(part.shape[1:] != x.shape[1:] for part in parts):
+    for (first, arrays), (split, others) in itertools.combinations(examples.items(), 2):
+        known = reversed(arrays_of(arrays, "").items())  # labels come first
+        for (name, x), (other, y) in itertools.permutations(known, 2):
+            parts = [others.get(each, np.zeros(0)) for each in (name, other)]
+            if x.shape != y.shape or any(part.shape[1:] != x.shape[1:] for part in parts):
                 continue
+            if x[0].size < MANY_NUMBERS or (own := _added(x, y)) is None:
+                continue
+            if not abs(np.corrcoef(own[1:], own[:-1])[0, 1]) < 0.5:
+                continue  # it may be the average at each place
             of_split = _added(*parts)
-            if of_split is None or np.mean(own != of_split) <= 0.3:
+            if of_split is None or np.mean(np.abs(own - of_split) > 1e-3 * own.std()) <= 0.3:
                 continue
             are_both = "labels" in (name, other)  # else they may be stations with own averages
             return (wrong if are_both else look)(
-                f"{other} are {name} plus noise: the same noise for all training examples, and "
-                f"another noise for all {split} examples",
+                f"{other} are {name} plus noise: the same noise for all "
+                f"{'training' if first == 'train' else first} examples, and another noise for all "
+                f"{split} examples",
                 "the noise has the shape of one example and is broadcast, so a model learns to "
                 "subtract one pattern",
                 "draw noise with the shape of all examples",
@@ -735,8 +736,15 @@ def _noise_of_splits(examples: dict[str, dict[str, np.ndarray]]) -> Finding | No
 
 
 def _added(x: np.ndarray, y: np.ndarray) -> np.ndarray | None:
-    """For each place, the value of `y` where `x` has its usual one; None if it varies."""
+    """For each place, what `y` has more than `x`; None if it varies.
+
+    Where numbers are cut off, it is what `y` has where `x` has its usual value.
+    """
     x, y = (each[:MOST_ROWS].reshape(min(len(each), MOST_ROWS), -1) for each in (x, y))
+    if x.dtype.kind == y.dtype.kind == "f":
+        added = y.astype("f8") - x
+        if added.std(axis=0).max() < 1e-3 * (noise := added.mean(axis=0)).std():
+            return np.asarray(noise)
     values, times = np.unique(x, return_counts=True)
     there = x == values[times.argmax()]
     if there.mean() < 0.2:
