@@ -606,7 +606,7 @@ def test_a_command_that_saves_nothing_offers_nothing_to_resume(
 def test_a_signal_while_a_run_is_opened_leaves_nothing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(RunDirectory, "_lock", lambda _: os.kill(os.getpid(), signal.SIGTERM))
+    monkeypatch.setattr(RunDirectory, "_lock", lambda *_: os.kill(os.getpid(), signal.SIGTERM))
     with pytest.raises(SystemExit, match="138"), usage_errors():
         RunDirectory.open(tmp_path, "x", None, "")
     assert not list(tmp_path.iterdir())
