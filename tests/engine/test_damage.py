@@ -682,6 +682,15 @@ def test_two_signals_at_once_are_one_wish_on_a_busy_machine(
 
 
 # Where a pool ends, it sends SIGTERM to its processes; at exit, to those that are left.
+# Of the two processes of a pool, the second one is still starting when the pool ends.
+SLOW_START = """
+import itertools, os, time
+forks = itertools.count()
+os.register_at_fork(
+    after_in_parent=lambda: next(forks),
+    after_in_child=lambda: time.sleep(0.5 * (next(forks) % 2)),
+)
+"""
 FORKING = """
 import multiprocessing, os, sys, time
 from proof.engine.errors import usage_errors
@@ -735,8 +744,9 @@ def test_a_complete_run_whose_weights_differ_on_each_worker_can_be_tested(
 
 
 @pytest.mark.quick
-def test_processes_that_the_task_forks_have_signals_of_their_own() -> None:
-    command = [sys.executable, "-W", "ignore", "-c", FORKING]
+@pytest.mark.parametrize("hooks", ["", SLOW_START], ids=["", "while they start"])
+def test_processes_that_the_task_forks_have_signals_of_their_own(hooks: str) -> None:
+    command = [sys.executable, "-W", "ignore", "-c", hooks + FORKING]
     root = Path(proof.__file__).parents[1]
     done = subprocess.run(
         command, cwd=root, capture_output=True, text=True, check=False, timeout=30

@@ -26,6 +26,16 @@ SIGNALS += [signal.Signals[n] for n in ("SIGHUP", "SIGUSR1", "SIGUSR2") if hasat
 
 
 _pipes: set[int] = set()  # that tell a thread of signals
+_masks = threading.local()
+
+
+def _block() -> None:
+    """Let signals wait while a process is forked: a new one would lose what comes at once."""
+    _masks.before = signal.pthread_sigmask(signal.SIG_BLOCK, SIGNALS)
+
+
+def _unblock() -> None:
+    signal.pthread_sigmask(signal.SIG_SETMASK, _masks.before)
 
 
 def _forget_in_child() -> None:
@@ -40,9 +50,10 @@ def _forget_in_child() -> None:
         if getattr(signal.getsignal(number), "__module__", "") == __name__:
             is_interrupt = number == signal.SIGINT
             signal.signal(number, signal.default_int_handler if is_interrupt else signal.SIG_DFL)
+    _unblock()
 
 
-os.register_at_fork(after_in_child=_forget_in_child)
+os.register_at_fork(before=_block, after_in_parent=_unblock, after_in_child=_forget_in_child)
 
 
 class Signaled(SystemExit):
