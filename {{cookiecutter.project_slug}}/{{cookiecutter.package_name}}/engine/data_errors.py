@@ -138,8 +138,7 @@ def reading_errors(splits: dict[str, Split]) -> Iterator[None]:
 
 def _unreadable(splits: dict[str, Split], error: Exception, rows: Iterable[int] = ()) -> str:
     """Which example can't be read, and why: batches and prefetching hide it."""
-    # Half of what the other workers wait for one until it hangs.
-    secs = min(SEARCH_SECS, link.current.hang_timeout / 2) if link.current else SEARCH_SECS
+    secs = link.at_most(SEARCH_SECS)
     read, time_is_up, hint = [], False, ""
     for name, split in splits.items():
         if split is None:

@@ -329,6 +329,11 @@ def watch(counter: Callable[[], int]) -> None:
         current.watch(counter)
 
 
+def at_most(secs: float) -> float:
+    """So many seconds, but at most half of those after which other workers call this one hung."""
+    return min(secs, current.hang_timeout / 2) if current else secs
+
+
 def accept_sigterm() -> None:
     """End by SIGTERM again, as a process does that has no handler, and by one that is pending."""
     if current:

@@ -72,9 +72,7 @@ class RunDirectory:
 
         def open_it() -> str:
             opened.append(cls(resumed or _make(runs, name), is_new=resumed is None))
-            # Of the time in which the other workers take it that the chief hangs.
-            secs = min(LOCK_SECS, link.current.hang_timeout / 2) if link.current else 0
-            opened[0]._lock(secs)
+            opened[0]._lock(link.at_most(LOCK_SECS) if link.current else 0)
             if resumed is None:
                 opened[0].write_config(config)
             return str(opened[0].path)
