@@ -400,8 +400,8 @@ FAULTS: tuple[Fault, ...] = (
         edits=(
             Edit(
                 "model.py",
-                'np.nanvar(inputs["numeric"], axis=0)',
-                'np.nanstd(inputs["numeric"], axis=0)',
+                "np.nanvar(numeric, axis=0)",
+                "np.nanstd(numeric, axis=0)",
             ),
             Edit("model.py", "labels.var(axis=0)", "labels.std(axis=0)"),
         ),

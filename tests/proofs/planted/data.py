@@ -348,8 +348,8 @@ FEEDING = (
         edits=(
             Edit(
                 "model.py",
-                'np.nanmean(inputs["numeric"], axis=0)',
-                'np.mean(inputs["numeric"], axis=0)',
+                "np.nanmean(numeric, axis=0)",
+                "np.mean(numeric, axis=0)",
             ),
         ),
         file="model.py",

@@ -20,12 +20,11 @@ def adapt(task: TaskConfig, datasets: dict[str, Any]) -> dict[str, Any]:
     """
     inputs, labels, _ = datasets["train"]
     # In float64: float32 sums of many rows lose what is added.
-    inputs = {**inputs, "numeric": inputs["numeric"].astype(np.float64)}
-    labels = labels.astype(np.float64)
+    numeric, labels = inputs["numeric"].astype(np.float64), labels.astype(np.float64)
     return {
         # Of the values that are there: Normalization.adapt() would get NaN.
-        "mean": np.nanmean(inputs["numeric"], axis=0),
-        "variance": np.nanvar(inputs["numeric"], axis=0),
+        "mean": np.nanmean(numeric, axis=0),
+        "variance": np.nanvar(numeric, axis=0),
         "categories": inputs["sex"].max() + 1,
         "label_mean": labels.mean(axis=0),
         "label_variance": labels.var(axis=0),
