@@ -18,7 +18,7 @@ import tensorflow as tf
 from ..types import Run
 from .findings import Finding, look, ok, relation, wrong
 from .laboratory import Laboratory, Pulled
-from .numbers import Numbers, arrays_of, named_leaves, only, percent, with_array
+from .numbers import Numbers, arrays_of, only, percent, with_array
 from .probe import words_of
 
 MOST_CLASSES = 20  # each one takes a step
@@ -358,7 +358,7 @@ def _shares_and_weights(
         return None
     ((of_loss, predictions, _),) = lab.base.calls.values()
     (optimizer,) = lab.base.losses
-    given = dict(named_leaves(lab.batch)).get(name)
+    given = lab.named_batch.get(name)
     if not isinstance(predictions, np.ndarray) or given is None:  # create_augment may rename it
         return None
     p = predictions.astype(np.float64)
@@ -424,7 +424,7 @@ def _odds_and_weights(
     odds = often / (1 - often)
     if np.abs(np.log(odds)).max() < np.log(UNEVEN):
         return None
-    own = np.ravel(dict(named_leaves(lab.batch)).get(name, ()))
+    own = np.ravel(lab.named_batch.get(name, ()))
     is_only = only(lab.batch[1:-1]) is not None  # another label may have the opposite odds
     for loss, (given, predictions, _) in lab.base.calls.items():
         if not isinstance(given, np.ndarray) or not isinstance(predictions, np.ndarray):

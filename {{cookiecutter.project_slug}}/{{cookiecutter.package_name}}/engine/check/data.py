@@ -65,7 +65,7 @@ def data_is_finite(lab: Laboratory) -> Finding:
                     cause,
                     "replace them before the loss, as with tf.where, or remove these examples",
                 )
-            batch = dict(named_leaves(lab.batch)).get(name)
+            batch = lab.named_batch.get(name)
             if batch is None or np.isfinite(batch).all():
                 later = _look_at_nan(lab) if split == "train" else None
                 if later is not None and not later.finite:
@@ -109,7 +109,7 @@ def same_data_again(lab: Laboratory) -> Finding:
 @relation("splits alike")
 def splits_alike(lab: Laboratory) -> Finding:
     """Every split has the same arrays, shapes, dtypes and missing values as the training data."""
-    batch = dict(named_leaves(lab.batch))  # as a step gets it: an augmentation may crop
+    batch = lab.named_batch  # as a step gets it: an augmentation may crop
     for name in filter(batch.__contains__, lab.examples["train"]):
         for split, array in lab.held_out(name).items():
             given = lab, split, name, array, batch[name]
@@ -370,7 +370,7 @@ def _outside_classes(
 def _in_training(lab: Laboratory, name: str) -> np.ndarray:
     """The labels of training examples, as their augmentation makes them if the data has one."""
     train = lab.examples["train"][name]
-    given = np.ravel(dict(named_leaves(lab.batch)).get(name, train))
+    given = np.ravel(lab.named_batch.get(name, train))
     return given if np.ptp(train) == 0 < np.ptp(given) else train
 
 
@@ -594,7 +594,7 @@ def _is_evaluated(lab: Laboratory) -> bool:
 
 def _are_trained(lab: Laboratory, name: str) -> bool:
     """Whether a train step depends on these labels, and not only on which of them count."""
-    given = dict(named_leaves(lab.batch)).get(name)
+    given = lab.named_batch.get(name)
     if given is None:
         return True
     others = tf.roll(tf.cast(given == 0, given.dtype), 1, axis=1)
@@ -616,7 +616,7 @@ def _are_handled(lab: Laboratory, name: str, labels: np.ndarray, split: str) -> 
 
     Markers, for example for examples of no known class, may occur in evaluated data only.
     """
-    batch = dict(named_leaves(lab.batch)).get(name)
+    batch = lab.named_batch.get(name)
     if batch is not None and lab.base.finite and bool(np.isin(labels, batch).all()):
         return True
     if split == "train":
@@ -631,7 +631,7 @@ def _go_well(lab: Laboratory, name: str, labels: np.ndarray) -> bool:
     of the first one of the first batch.
     """
     steps = _steps_with(lab, name, labels)
-    given = dict(named_leaves(lab.batch))[name]
+    given = lab.named_batch[name]
     is_first = tf.reshape(tf.range(tf.size(given)) == 0, given.shape)
     for label in labels.tolist():
         put = with_array(lab.batch, name, tf.where(is_first, tf.cast(label, given.dtype), given))
@@ -710,18 +710,18 @@ def _missing_in_one(a: np.ndarray, b: np.ndarray) -> int | None:
 
 def _noise_of_splits(examples: dict[str, dict[str, np.ndarray]]) -> Finding | None:
     """Whether an array is another one plus a pattern that differs from split to split."""
-    for (first, arrays), (split, others) in itertools.combinations(examples.items(), 2):
-        known = reversed(arrays_of(arrays, "").items())  # labels come first
-        for (name, x), (other, y) in itertools.permutations(known, 2):
-            parts = [others.get(each, np.zeros(0)) for each in (name, other)]
-            if x.shape != y.shape or any(part.shape[1:] != x.shape[1:] for part in parts):
-                continue
-            if x[0].size < MANY_NUMBERS or (own := _added(x, y)) is None:
+    names = dict.fromkeys(name for arrays in examples.values() for name in arrays_of(arrays, ""))
+    for name, other in itertools.permutations(reversed(names), 2):  # labels come first
+        added = {
+            split: _added(arrays[name], arrays[other])
+            for split, arrays in examples.items() if {name, other} <= arrays.keys()
+        }  # fmt: skip
+        for (first, own), (split, noise) in itertools.combinations(added.items(), 2):
+            if own is None or noise is None or own.shape != noise.shape:
                 continue
             if not abs(np.corrcoef(own[1:], own[:-1])[0, 1]) < 0.5:
                 continue  # it may be the average at each place
-            of_split = _added(*parts)
-            if of_split is None or np.mean(np.abs(own - of_split) > 1e-3 * own.std()) <= 0.3:
+            if np.mean(np.abs(own - noise) > 1e-3 * own.std()) <= 0.3:
                 continue
             are_both = "labels" in (name, other)  # else they may be stations with own averages
             return (wrong if are_both else look)(
@@ -740,6 +740,8 @@ def _added(x: np.ndarray, y: np.ndarray) -> np.ndarray | None:
 
     Where numbers are cut off, it is what `y` has where `x` has its usual value.
     """
+    if x.shape != y.shape or np.prod(x.shape[1:]) < MANY_NUMBERS:
+        return None
     x, y = (each[:MOST_ROWS].reshape(min(len(each), MOST_ROWS), -1) for each in (x, y))
     if x.dtype.kind == y.dtype.kind == "f":
         added = y.astype("f8") - x

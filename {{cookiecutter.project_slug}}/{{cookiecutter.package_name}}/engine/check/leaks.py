@@ -16,7 +16,6 @@ from .numbers import (
     TOLERANCE,
     are_one_apart,
     arrays_of,
-    named_leaves,
     relative_difference,
     with_array,
 )
@@ -372,7 +371,7 @@ def _is_read(lab: Laboratory, name: str, column: int) -> bool:
 
 def _with_another(lab: Laboratory, name: str, column: int) -> Look | None:
     """The first step with this number of each example taken from another; None if there is none."""
-    given = dict(named_leaves(lab.batch)).get(name)
+    given = lab.named_batch.get(name)
     if given is None:
         return None
     numbers = np.array(given)  # a copy: the batch stays as it is
@@ -433,7 +432,7 @@ def _is_only_head_held(lab: Laboratory, label: str) -> bool:
         if y.shape[1] == 1
         and any(len(x) == len(y) and (x == y).all(axis=0).any() for _, x in inputs)
     ]  # fmt: skip
-    given = np.asarray(dict(named_leaves(lab.batch)).get(label, np.zeros(0))).ravel()
+    given = np.asarray(lab.named_batch.get(label, np.zeros(0))).ravel()
     return held == [label] and any(
         np.size(made) == given.size and np.array_equal(np.ravel(compared), given)
         for _, (compared, made, _) in lab.base.all_calls
@@ -448,7 +447,7 @@ def _first_rows(array: np.ndarray) -> np.ndarray:
 
 def _predicts_by(lab: Laboratory, label: str, i: int, name: str, column: int) -> bool:
     """Whether the predictions of one label depend on one number of the inputs."""
-    given = np.asarray(dict(named_leaves(lab.batch)).get(label, np.zeros(0)))
+    given = np.asarray(lab.named_batch.get(label, np.zeros(0)))
     other = _with_another(lab, name, column)
     if other is None:
         return False

@@ -121,18 +121,21 @@ def count_leaves_out_zeros(lab: Laboratory) -> Finding:
     )
 
 
+def _named_counts(lab: Laboratory, batch: Any) -> dict[str, int]:
+    """What a batch counts, by name; one count alone as ""."""
+    made = lab.count_in(batch)
+    named = made if isinstance(made, dict) else {"": made}
+    return {name: int(number) for name, number in named.items()}
+
+
 def _counts_apart(lab: Laboratory) -> tuple[int, int, int] | None:
     """What both halves of the first batch count, and the whole, where that isn't their sum."""
-
-    def counts(batch: Any) -> dict[str, int]:
-        made = lab.count_in(batch)
-        named = made if isinstance(made, dict) else {"": made}
-        return {name: int(number) for name, number in named.items()}
-
     first = tf.nest.map_structure(lambda t: tf.repeat(t[:, :1], lab.rows, axis=1), lab.batch)
-    half, rest, whole, of_first, none = map(counts, (
-        lab.with_zeros, lab.with_the_other_half, lab.batch, first, lab.weighted(lambda w: 0 * w),
-    ))  # fmt: skip
+    nothing = lab.weighted(lambda w: 0 * w)
+    half, rest, whole, of_first, none = (
+        _named_counts(lab, batch)
+        for batch in (lab.with_zeros, lab.with_the_other_half, lab.batch, first, nothing)
+    )
     for name, number in whole.items():
         # One of several may be 1, for a term of the whole batch; it may be of groups, or of pairs.
         is_constant = none[name] == of_first[name] == number and number % lab.rows > 0
@@ -260,12 +263,13 @@ def denominator(lab: Laboratory) -> Finding:
     whole = lab.counts_of(lab.batch)
     if all(sum(half[name] for half in halves) != number for name, number in whole.items()):
         return ok("not looked at: see count")
+    in_both = _in_both_halves(lab) if isinstance(lab.counts, dict) else None
     compared = False
     for name, loss in lab.base.losses.items():
-        if isinstance(lab.counts, dict):
+        if in_both is not None:
             # What is trained may be the sum of all parts; those of only one half add up as well.
-            parts = [name, *lab.counts] if name in lab.run.optimizers else [name]
-            if not all(_are_in_both(lab, part) for part in parts):
+            parts = {name, *lab.counts} if name in lab.run.optimizers else {name}
+            if not parts <= in_both:
                 continue
         mean, total = lab.means_of_halves[name]
         compared |= not close(mean, total, 10 * TOLERANCE)
@@ -280,12 +284,15 @@ def denominator(lab: Laboratory) -> Finding:
     return _divided_by_another(lab) or ok("" if compared else nothing)
 
 
-def _are_in_both(lab: Laboratory, part: str) -> bool:
-    """Whether both halves of the batch have some of what a part of the loss is divided by."""
-    if part not in lab.counts:
-        return False
-    halves = [int(lab.count_in(batch)[part]) for batch in (lab.with_zeros, lab.with_the_other_half)]
-    return all(halves) and sum(halves) == int(lab.counts[part])
+def _in_both_halves(lab: Laboratory) -> set[str]:
+    """Of several counts, those that are of some examples in each half of the batch."""
+    half, rest, whole = (
+        _named_counts(lab, batch) for batch in (lab.with_zeros, lab.with_the_other_half, lab.batch)
+    )
+    return {
+        name for name, number in whole.items()
+        if half[name] and rest[name] and half[name] + rest[name] == number
+    }  # fmt: skip
 
 
 def _divided_by_another(lab: Laboratory) -> Finding | None:

@@ -270,6 +270,11 @@ class Runs:
         return self.read_batch(0)
 
     @cached_property
+    def named_batch(self) -> dict[str, tf.Tensor]:
+        """Its arrays by name, as those of `examples`; `create_augment` may rename some."""
+        return dict(named_leaves(self.batch))
+
+    @cached_property
     def second_batch(self) -> Any:
         """The batch of the second step."""
         return self.read_batch(1)

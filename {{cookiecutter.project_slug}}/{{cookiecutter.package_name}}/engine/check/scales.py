@@ -648,7 +648,7 @@ def _leaves_out(
 
     In all rows and positions, or only where it stands in the first batch.
     """
-    given = dict(named_leaves(lab.batch)).get(name)
+    given = lab.named_batch.get(name)
     if given is None:  # create_augment gives it another name, or nothing
         return True
     numbers = np.array(given)  # a copy: the batch stays as it is

@@ -670,7 +670,7 @@ def _values_states(lab: Laboratory, idle: Collection[str]) -> bool:
 
 def _trained_where_masked(lab: Laboratory, mask: str) -> str:
     """Labels that are one number wherever other labels of 0 and 1 are 0, and trained there too."""
-    arrays, batch = lab.examples["train"], dict(named_leaves(lab.batch))
+    arrays, batch = lab.examples["train"], lab.named_batch
     # By another name it may say of what there is none, as of a purchase.
     is_mask = mask in arrays and mask.startswith("labels") and words_of(mask) & MASKS
     if not is_mask or not np.isin(known := arrays[mask], (0, 1)).all():
