@@ -533,7 +533,7 @@ def test_models_of_all_workers_are_made_of_what_that_of_the_chief_adapts_to(
 UNREADABLE = """
     from proof.task import model
     def adapt(task, datasets):
-        raise OSError(5, "Input/output error", "words.txt")
+        raise OSError(13, "Permission denied", "words.txt")
     model.adapt = adapt
 """
 
