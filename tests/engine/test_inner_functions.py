@@ -185,6 +185,26 @@ def test_layers_in_a_remat_scope(replicas: int) -> None:
     assert differences(plain, wrapped)["weights"] <= 1e-10
 
 
+class Gate(layers.Layer):
+    """A layer that gets a tensor by keyword, as attention gets what an encoder made."""
+
+    def call(self, x: tf.Tensor, context: tf.Tensor) -> tf.Tensor:
+        return x * context
+
+
+@pytest.mark.parametrize("replicas", [1, 2])
+def test_tensors_by_keyword_get_their_gradient(replicas: int) -> None:
+    def model(mode: str | None = None) -> keras.Model:
+        inputs = keras.Input((FEATURES,))
+        with keras.RematScope(mode=mode):
+            x = Gate()(layers.Dense(4, name="decoder")(inputs),
+                       context=layers.Dense(4, name="encoder")(inputs))  # fmt: skip
+        return keras.Model(inputs, layers.Dense(CLASSES)(x))
+
+    plain, wrapped = (train(Toy(m), replicas, steps=5) for m in (model, lambda: model("full")))
+    assert differences(plain, wrapped)["weights"] <= 1e-10
+
+
 @pytest.mark.parametrize("jit", ["off", "on"])
 @pytest.mark.parametrize("replicas", [1, 2])
 def test_loops_of_a_step_that_make_graphs_of_their_own(replicas: int, jit: str) -> None:

@@ -86,8 +86,9 @@ def _keras_state(state: dict[str, Any]) -> Iterator[None]:
 def recomputing(function: Callable[..., Any]) -> Callable[..., Any]:
     """`tf.recompute_grad`, which `keras.remat` and `keras.RematScope` use, for steps too.
 
-    TensorFlow's own gives gradients to arguments and to variables only: here the values that
-    `function` reads are arguments, and no others, which would cost zeros for each.
+    TensorFlow's own gives gradients to arguments by position and to variables only: here the values
+    that `function` reads are arguments, and no others, which would cost zeros for each; and so are
+    tensors by keyword.
     """
 
     @functools.wraps(function)
@@ -100,16 +101,21 @@ def recomputing(function: Callable[..., Any]) -> Callable[..., Any]:
         with scope.recorded() as read:
             result = function(*arguments, **named)
         found = [i for i in before if i in read and before[i].dtype.is_floating]
+        parts = dict(enumerate(tf.nest.flatten(named)))
+        floats = [i for i, p in parts.items() if tf.is_tensor(p) and p.dtype.is_floating]
+        given = *(before[i] for i in found), *(parts[i] for i in floats)
         made = [result]
 
         def compute(*tensors: tf.Tensor) -> Any:
             if made:  # the pass forward; and what was before isn't searched for variables
                 return tf.nest.map_structure(tf.stop_gradient, made.pop())
             values = before | dict(zip(found, tensors, strict=False))
+            others = parts | dict(zip(floats, tensors[len(found) :], strict=False))
+            by_keyword = tf.nest.pack_sequence_as(named, [*others.values()])
             with scope.again(values), _keras_state(state):
-                return function(*tensors[len(found) :], **named)
+                return function(*tensors[len(given) :], **by_keyword)
 
-        return RECOMPUTE_GRAD(compute)(*(before[i] for i in found), *arguments)
+        return RECOMPUTE_GRAD(compute)(*given, *arguments)
 
     return call
 
