@@ -178,14 +178,30 @@ def test_the_loss_scale_is_halved_on_overflow_until_it_fits(replicas: int) -> No
     assert int(trained.run.optimizers["main"].iterations.numpy()) == 40 - overflows
 
 
-def test_the_loss_scale_doubles_after_enough_good_steps() -> None:
-    def almost(progress: Progress) -> Progress:
-        good_steps = tf.constant(GROWTH_INTERVAL - 2, tf.int64)
-        return progress._replace(loss_scale=progress.loss_scale._replace(good_steps=good_steps))
+def almost(progress: Progress) -> Progress:
+    """Begin two steps before the loss scale is doubled."""
+    good_steps = tf.constant(GROWTH_INTERVAL - 2, tf.int64)
+    return progress._replace(loss_scale=progress.loss_scale._replace(good_steps=good_steps))
 
+
+def test_the_loss_scale_doubles_after_enough_good_steps() -> None:
     trained = train(HALF, 2, start=almost, steps=3, steps_per_call=1, precision="float16")
     assert float(trained.progress.loss_scale.value) == 2 * FIRST_VALUE
     assert int(trained.progress.loss_scale.good_steps) == 1
+
+
+def test_the_loss_scale_stays_finite_where_all_that_trains_is_in_float32() -> None:
+    def head_on_frozen_features() -> keras.Model:
+        x = keras.Input((FEATURES,))
+        features = layers.Dense(4, activation="tanh", trainable=False)(x)
+        return keras.Model(x, layers.Dense(CLASSES, dtype="float32")(features))
+
+    trained = train(
+        Toy(head_on_frozen_features), start=lambda p: almost(scaled_by(2.0**127)(p)),
+        steps=3, steps_per_call=1, precision="float16",
+    )  # fmt: skip
+    assert float(trained.progress.loss_scale.value) == 2.0**127
+    assert int(trained.run.optimizers["main"].iterations.numpy()) == 3
 
 
 @pytest.mark.quick

@@ -13,6 +13,7 @@ import tensorflow as tf
 
 FIRST_VALUE = 2.0**15
 GROWTH_INTERVAL = 2000  # good steps after which the scale is doubled
+LARGEST = 2.0**127  # in float32; nothing overflows where all that is trained is in float32
 
 
 class LossScale(NamedTuple):
@@ -70,6 +71,6 @@ class LossScaling:
         zero = tf.zeros((), tf.int64)
         good_steps = tf.where(overflow, zero, state.good_steps + tf.cast(finite, tf.int64))
         grow = good_steps >= GROWTH_INTERVAL
-        value = tf.where(grow, state.value * 2.0, state.value)
+        value = tf.where(grow, tf.minimum(state.value, LARGEST / 2) * 2.0, state.value)
         value = tf.where(overflow, tf.maximum(state.value / 2.0, 1.0), value)
         return LossScale(value, tf.where(grow, zero, good_steps))
