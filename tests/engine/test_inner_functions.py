@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -125,6 +126,19 @@ def test_a_step_that_is_decorated(replicas: int) -> None:
     plain = train(Toy(), replicas)
     decorated = train(Toy(train_steps=(tf.function(plain_step),)), replicas)
     assert max(differences(plain, decorated).values()) == 0
+
+
+@pytest.mark.quick
+def test_a_step_that_is_no_function() -> None:
+    def step(run: Run, batch: Any, replica: Replica, *, factor: float) -> dict[str, tf.Tensor]:
+        return {"main": factor * plain_step(run, batch, replica)["main"]}
+
+    class Doubled:
+        def __call__(self, run: Run, batch: Any, replica: Replica) -> dict[str, tf.Tensor]:
+            return step(run, batch, replica, factor=2.0)
+
+    made = [train(Toy(train_steps=(f,))) for f in (partial(step, factor=2.0), Doubled())]
+    assert max(differences(*made).values()) == 0
 
 
 @pytest.mark.quick

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import replace
-from functools import wraps
+from functools import partial, wraps
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -120,6 +120,9 @@ def test_a_train_step_that_is_no_tuple() -> None:
     short: Any = (lambda run, batch: {},)
     with pytest.raises(UsageError, match=r"<lambda>, a step, must be .* \(run, batch, replica\): "):
         validate(replace(run, functions=replace(run.functions, train_steps=short)))
+    without: Any = (partial(lambda run, batch: {}),)
+    with pytest.raises(UsageError, match=r"^<lambda>, a step, must be "):
+        validate(replace(run, functions=replace(run.functions, train_steps=without)))
     with pytest.raises(UsageError, match=r"TRAIN_STEPS in task/steps.py is empty"):
         validate(replace(run, functions=replace(run.functions, train_steps=())))
 

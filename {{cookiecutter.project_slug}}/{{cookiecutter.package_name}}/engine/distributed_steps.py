@@ -22,7 +22,7 @@ from .outside import Outside, of_engine
 from .progress import Progress, start
 from .replicas import shorten_traces
 from .transaction import Transaction, Writes
-from .types import Run
+from .types import Run, step_name
 
 NOT_COMPILED = re.compile(r"when trying to compile graph(?:.*?_JIT: (\w+))?", re.DOTALL)
 Iterator = Any  # of tf.data: elements are nests of (replicas of this worker, rows, ...)
@@ -227,7 +227,7 @@ class DistributedSteps:
             losses |= self._local(reduced.losses)
             norm = tf.maximum(norm, self._local(reduced.norm))
             counts = self._local(reduced.counts)
-        names = " and ".join(step.__name__ for step in train_steps)
+        names = " and ".join(step_name(step) for step in train_steps)
         return progress.after(
             losses=in_order(self.run, losses, names),
             counts=counts,

@@ -30,7 +30,7 @@ from .outside import of_engine
 from .progress import Sums
 from .replicas import derive_seeds
 from .transaction import Capture
-from .types import Replica, Run, Step
+from .types import Replica, Run, Step, step_name
 
 
 class Evaluation:
@@ -249,4 +249,4 @@ class Evaluation:
             [w if id(v) in metrics else None for v, w in zip(writable, writes, strict=True)]
         )
         losses = {name: tf.cast(loss, tf.float64) for name, loss in losses.items()}
-        return loss_counts(self.run, counts), in_order(self.run, losses, step.__name__)
+        return loss_counts(self.run, counts), in_order(self.run, losses, step_name(step))

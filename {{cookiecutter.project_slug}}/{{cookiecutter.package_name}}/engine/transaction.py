@@ -32,7 +32,7 @@ from .loss_scale import LossScale, LossScaling
 from .output import say
 from .randomness import Place, drawing_for, in_round
 from .replicas import derive_seeds, is_random_state
-from .types import MADE_BY, Replica, Run, Step, unique
+from .types import MADE_BY, Replica, Run, Step, step_name, unique
 
 Writes = list[tf.Tensor | None]  # new values of the captured variables, None where not written
 
@@ -121,29 +121,29 @@ class Capture:
         rows = tf.nest.flatten(batch)[0].shape[0]
         place = Place(rows, replica.index, replica.num_replicas, self.run.randomness)
         trains = self.run.what_trains
-        counts, scope = replica.global_count, _Scope(mapping, step.__name__, place)
+        counts, scope = replica.global_count, _Scope(mapping, step_name(step), place)
         with scope.entered(), _explained(step, self.run, counts):
             losses = step(self.run, batch, replica)
         losses = self._valid(step, losses)
         known = {id(variable) for variable, _ in mapping}
         if made := [v.path for v in (*self._frozen, *self.writable) if id(v) not in known]:
             raise UsageError(
-                f"{step.__name__} creates the weights {', '.join(made)}: too late, since they "
+                f"{step_name(step)} creates the weights {', '.join(made)}: too late, since they "
                 "belong to no optimizer yet. In create_model call the model once with "
                 "training=True and once with training=False, on zeros of the right shape."
             )
         if self.run.what_trains != trains:
             raise UsageError(
-                f"{step.__name__} sets what is trainable, which Python does once, while the step "
-                "is traced. Leave it out, since an optimizer changes only the weights of its own "
-                "model; or freeze layers in create_model or in a callback."
+                f"{step_name(step)} sets what is trainable, which Python does once, while the "
+                "step is traced. Leave it out, since an optimizer changes only the weights of its "
+                "own model; or freeze layers in create_model or in a callback."
             )
         if set(scope.state_mapping) - known:
             raise UsageError(
-                f"{step.__name__} changes a Keras variable that belongs to no model and no metric "
-                "of the run, so the change would be lost. For random numbers use replica.seed "
-                "with tf.random.stateless_*, or a SeedGenerator that is an attribute of the model; "
-                "of recurrent layers leave out stateful=True."
+                f"{step_name(step)} changes a Keras variable that belongs to no model and no "
+                "metric of the run, so the change would be lost. For random numbers use "
+                "replica.seed with tf.random.stateless_*, or a SeedGenerator that is an attribute "
+                "of the model; of recurrent layers leave out stateful=True."
             )
         writes: Writes = []
         for variable, before in [*states, *trained]:
@@ -161,7 +161,7 @@ class Capture:
                 ", ".join(map(repr, names)) for names in (self.run.optimizers, self.run.terms)
             )
             raise UsageError(
-                f"{step.__name__} returns {found}; it must return losses by the names of their "
+                f"{step_name(step)} returns {found}; it must return losses by the names of their "
                 f"optimizers, which are: {optimizers}; and it may return what TERMS in "
                 f"task/steps.py names: {terms or 'nothing yet'}."
             )
@@ -169,7 +169,7 @@ class Capture:
         for name, loss in losses.items():
             if loss.shape.rank != 0:
                 raise UsageError(
-                    f"{step.__name__} returns {name!r} with shape {loss.shape}; it must be a "
+                    f"{step_name(step)} returns {name!r} with shape {loss.shape}; it must be a "
                     "scalar, as from compute_loss or tf.nn.compute_average_loss."
                 )
         return losses
@@ -216,7 +216,7 @@ def _explained(step: Step, run: Run, counts: Any) -> Iterator[None]:
     except tf.errors.OperatorNotAllowedInGraphError as error:  # a TypeError, too
         where = f" at {place}" if (place := place_of(error)) else ""
         raise UsageError(
-            f"{step.__name__} uses the value of a tensor in Python{where}, "
+            f"{step_name(step)} uses the value of a tensor in Python{where}, "
             "as `if` and `for` do: AutoGraph isn't used for a step, nor for functions in it that "
             "are decorated with tf.function; use tf.where, tf.cond, tf.while_loop or tf.map_fn."
         ) from error
@@ -233,7 +233,7 @@ def _explained(step: Step, run: Run, counts: Any) -> Iterator[None]:
             raise
         where = f"{place}: " if (place := place_of(error)) else ""
         raise UsageError(
-            f"{where}{step.__name__} takes or applies gradients of variables, whose values are "
+            f"{where}{step_name(step)} takes or applies gradients of variables, whose values are "
             "plain tensors in a step. Return the losses, and leave out the tape and "
             "apply_gradients: the engine does that. For a gradient in a loss, such as a penalty, "
             "watch and differentiate [v.value for v in variables]."

@@ -91,6 +91,12 @@ class Replica(NamedTuple):
 Step = Callable[["Run", Any, Replica], dict[str, tf.Tensor]]
 
 
+def step_name(step: Step) -> str:
+    """Its name in a sentence: of a functools.partial its function's, of an object its class'."""
+    function = getattr(step, "func", step)
+    return str(getattr(function, "__name__", type(function).__name__))
+
+
 @dataclass(frozen=True)
 class TaskFunctions:
     """The functions of `task/` that the engine calls, and what it must know of them."""

@@ -20,7 +20,7 @@ from .errors import UsageError, require_call
 from .gradients import all_optimizers
 from .run_files import SPLITS
 from .step_log import OF_STEPS
-from .types import MADE_BY, Run
+from .types import MADE_BY, Run, step_name
 from .versions import is_older
 
 CLIPS = "clips each replica's gradients before they are summed; use "
@@ -153,7 +153,7 @@ def validate(run: Run) -> None:
     if not isinstance(functions.train_steps, tuple | list):
         raise UsageError("TRAIN_STEPS in task/steps.py is one function; write (train_step,).")
     for step in (*functions.train_steps, functions.validation_step, functions.test_step):
-        require_call(step, "run, batch, replica", f"{getattr(step, '__name__', step)}, a step,")
+        require_call(step, "run, batch, replica", f"{step_name(step)}, a step,")
     validate_names(run)
     for model in run.trained_models.values():
         for variable in model.trainable_variables:

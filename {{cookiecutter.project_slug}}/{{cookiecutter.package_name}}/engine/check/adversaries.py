@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
+from ..types import step_name
 from .findings import Finding, look, ok, relation, wrong
 from .graph import norms_of_gradients
 from .laboratory import Laboratory
@@ -78,8 +79,8 @@ def train_steps_apart(lab: Laboratory) -> Finding:
         distinct = dict.fromkeys(lab.run.functions.train_steps[i] for i in steps)
         if len(distinct) > 1 and len(lab.run.models_of(name)) > 1:
             return look(
-                f"{' and '.join(step.__name__ for step in distinct)} both train all models with "
-                "one optimizer",
+                f"{' and '.join(map(step_name, distinct))} both train all models with one "
+                "optimizer",
                 "each train step of adversaries undoes what the other one learns",
                 "return a dict from create_optimizer, with one optimizer per model",
             )
