@@ -671,6 +671,20 @@ class Pairs:
 
 
 @pytest.mark.quick
+def test_an_augmentation_that_tf_function_decorates_in_two_datasets() -> None:
+    flip = keras.layers.RandomFlip()
+
+    @tf.function
+    def augment(batch: Any, seed: tf.Tensor) -> Any:
+        images, *others = batch
+        return flip(images, training=True), *others
+
+    batches = TrainingBatches((IMAGES, LABELS), LAYOUT, augment=augment)
+    (_, first), (again,) = batches.dataset(0, 2), batches.dataset(1, 2)
+    tf.nest.map_structure(np.testing.assert_array_equal, first, again)
+
+
+@pytest.mark.quick
 def test_an_augmentation_that_forgets_shapes_is_refused() -> None:
     def augment(batch: Any, seed: tf.Tensor) -> Any:
         images, labels, weights = batch

@@ -410,6 +410,10 @@ def _dtype_errors() -> Iterator[None]:
 def seeded(augment: Augment) -> Augment:
     """An augmentation whose layers of Keras draw by its seed, as its own random numbers do."""
 
+    if isinstance(augment, tf.types.experimental.PolymorphicFunction):
+        # Its graph is that of the first dataset, and has the seed of that one.
+        augment = tf.function(augment.python_function)
+
     def augmented(batch: Any, seed: tf.Tensor) -> Any:
         with SeededScope(seed):
             return augment(batch, seed)
