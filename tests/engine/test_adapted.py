@@ -222,6 +222,13 @@ def test_what_a_file_cannot_hold_is_refused(adapted: Any) -> None:
 
 
 @pytest.mark.quick
+@pytest.mark.parametrize("texts", [[b"\0", b"a"], "a\0", ["a", 1]], ids=repr)
+def test_texts_that_numpy_would_change_are_refused(texts: Any) -> None:
+    with pytest.raises(UsageError, match=r"returns as 'words' texts that NumPy changes"):
+        as_arrays({"words": texts})
+
+
+@pytest.mark.quick
 @pytest.mark.parametrize("damage", ["empty", "cut", "text", "pickle", "changed"])
 def test_a_damaged_file_gets_a_sentence(damage: str, tmp_path: Path) -> None:
     write_adapted(tmp_path, as_arrays(VALUES))

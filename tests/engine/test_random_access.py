@@ -1047,7 +1047,7 @@ def test_records_that_end_with_zeros_are_read_whole() -> None:
         def __getitem__(self, row: int) -> bytes:
             return records[row]
 
-    for source in (Rows(), records):
+    for source in (Rows(), records, [record.decode() for record in records]):
         split = RandomAccess(source, lambda record: (record, tf.strings.length(record)))
         batches, _ = evaluation_batches(split, BatchLayout(3, 1, 0, 1))
         found, lengths, _ = next(batches.as_numpy_iterator())

@@ -41,6 +41,11 @@ def as_arrays(adapted: Any) -> dict[str, np.ndarray]:
         if not isinstance(name, str) or arrays[name].dtype.kind not in PLAIN:
             kind = type(value).__name__
             raise UsageError(f"{ADAPT} returns a {kind} as {name!r}; {must}")
+        if arrays[name].dtype.kind in "SU" and np.any(arrays[name] != np.asarray(value, object)):
+            raise UsageError(
+                f"{ADAPT} returns as {name!r} texts that NumPy changes: it cuts zeros off their "
+                "end, and makes texts of numbers among them; return texts only, without such zeros."
+            )
     return arrays
 
 

@@ -140,8 +140,8 @@ def _array(value: Any) -> np.ndarray:
 
 
 def _whole(value: Any, array: np.ndarray) -> np.ndarray:
-    """`array`, made of `value`; NumPy cuts zeros off the end of bytes, which records may have."""
-    cut = array.dtype.kind == "S" and array is not value
+    """`array`, made of `value`; NumPy cuts zeros off the end of texts, which records may have."""
+    cut = array.dtype.kind in "SU" and array is not value
     return np.asarray(value, object) if cut else array
 
 
