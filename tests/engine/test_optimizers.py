@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -158,6 +159,29 @@ class Slow(optimizers.Optimizer):
         self.iterations.assign_add(1)
 
 
+class Parts(optimizers.Optimizer):
+    """Each variable has an optimizer of its own, by the number of its axes."""
+
+    def __init__(self) -> None:
+        super().__init__(learning_rate=1.0)
+        self.optimizers = {"vectors": optimizers.SGD(0.1), "matrices": optimizers.Adam(0.05)}
+
+    def build(self, variables: list[keras.Variable]) -> None:
+        super().build(variables)
+        for each, own in self._parts(variables, variables):
+            each.build([v for _, v in own])
+
+    def apply(self, grads: Any, trainable_variables: Any = None) -> None:
+        for each, own in self._parts(grads, trainable_variables):
+            each.apply_gradients(own)
+        self.iterations.assign_add(1)
+
+    def _parts(self, grads: Any, variables: Any) -> Iterator[tuple[Any, list[Any]]]:
+        pairs = [*zip(grads, variables, strict=True)]
+        for i, each in enumerate(self.optimizers.values()):
+            yield each, [(g, v) for g, v in pairs if (len(v.shape) > 1) == i]
+
+
 class Centralized(optimizers.SGD):
     """Gradients of matrices without their mean (Yong et al., 2020)."""
 
@@ -169,6 +193,7 @@ class Centralized(optimizers.SGD):
 OWN = {
     "one around Adam": lambda: Slow(optimizers.Adam(0.05)),
     "one around one": lambda: Slow(Slow(optimizers.SGD(0.1, momentum=0.9))),
+    "a dict of others": Parts,
     "changed gradients": lambda: Centralized(0.1, momentum=0.9),
 }
 

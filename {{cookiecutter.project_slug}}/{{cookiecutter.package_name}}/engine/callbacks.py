@@ -16,6 +16,7 @@ import numpy as np
 import tensorflow as tf
 
 from .errors import UsageError, require_call
+from .gradients import inner_optimizers
 from .model_inputs import taken_by
 from .types import Run, unique
 
@@ -92,7 +93,7 @@ def learning_rates(
     """
     named: dict[str, Any] = {}
     for name, optimizer in run.optimizers.items():
-        inner = getattr(optimizer, "optimizers", None)
+        inner = inner_optimizers(optimizer)
         named |= {f"{name}/{i}": o for i, o in enumerate(inner)} if inner else {name: optimizer}
     updates = [o.iterations for o in named.values()]
     made = [tf.maximum(tf.convert_to_tensor(n) - int(of_latest_step), 0) for n in updates]

@@ -251,8 +251,9 @@ class Checkpoints:
         for copies, values in zip(self._copies(self._metrics), saved["values"], strict=True):
             parts = np.asarray(values, copies[0].dtype.as_numpy_dtype)
             if saved["replicas"] != replicas:
-                sums = parts.sum(axis=0, keepdims=True)
-                parts = np.concatenate([sums, np.zeros((replicas - 1, *sums.shape[1:]))])
+                sums = np.zeros((replicas, *parts.shape[1:]), parts.dtype)
+                sums[0] = parts.sum(axis=0)
+                parts = sums
             for copy, part in zip(copies, parts[self._mine], strict=True):
                 copy.assign(tf.constant(part, copy.dtype))
 

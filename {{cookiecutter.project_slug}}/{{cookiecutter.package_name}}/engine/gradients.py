@@ -14,13 +14,20 @@ from .types import unique
 
 def all_optimizers(optimizer: keras.optimizers.Optimizer) -> list[keras.optimizers.Optimizer]:
     """The optimizer, and those that it holds, as a `MultiOptimizer` or a wrapper of one's own."""
-    found = {id(optimizer): optimizer}
-    waiting = [optimizer]
-    while waiting:
-        held = list(_held(waiting.pop(0)))
-        waiting += [each for each in held if id(each) not in found]
-        found |= {id(each): each for each in held}
-    return list(found.values())
+    found = [optimizer]
+    for each in found:  # which grows
+        for held in _held(each):
+            if all(held is not other for other in found):
+                found.append(held)
+    return found
+
+
+def inner_optimizers(
+    optimizer: keras.optimizers.Optimizer,
+) -> list[keras.optimizers.Optimizer]:
+    """Those of a `MultiOptimizer`, or of one of your own with a list or a dict of that name."""
+    inner = getattr(optimizer, "optimizers", ())
+    return [*(inner.values() if isinstance(inner, dict) else inner)]
 
 
 def all_variables(optimizer: keras.optimizers.Optimizer) -> list[keras.Variable]:

@@ -13,6 +13,7 @@ import keras
 
 from .callbacks import Callback, Event, from_json_text, to_json_text
 from .errors import UsageError
+from .gradients import inner_optimizers
 
 if TYPE_CHECKING:
     from .loop import Loop
@@ -235,7 +236,7 @@ def _set_monitor(callback: Any, loop: Loop) -> None:
 
 
 def _validate_learning_rate(callback: Any, optimizer: Any) -> None:
-    for each in getattr(optimizer, "optimizers", [optimizer]):
+    for each in inner_optimizers(optimizer) or [optimizer]:
         if not isinstance(each.learning_rate, keras.Variable):
             kind = type(callback).__name__
             raise UsageError(f"{kind} can't set the learning rate of a schedule; leave one out.")
