@@ -312,7 +312,8 @@ def loss_schedules(lab: Laboratory) -> Finding:
         if (share := _share_at_end(values)) is not None and share < 0.9:
             if _goes_with_the_run(lab, name, values):
                 continue
-            return (wrong if share < 0.25 else look)(
+            # What falls, such as a temperature, has its full value from the start.
+            return (wrong if share < 0.25 and values[-1] > values[0] else look)(
                 f"the loss {name} of one batch is {values[0]:.4g} in the first step, "
                 f"{values[1]:.4g} in the last of the {lab.num_steps} and {values[-1]:.4g} "
                 "long after it, with the same weights",

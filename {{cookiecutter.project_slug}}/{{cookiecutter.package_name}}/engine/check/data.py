@@ -370,8 +370,17 @@ def _outside_classes(
 def _in_training(lab: Laboratory, name: str) -> np.ndarray:
     """The labels of training examples, as their augmentation makes them if the data has one."""
     train = lab.examples["train"][name]
+    if not lab.is_whole("train"):  # what is read of a stream may be of one class, in its order
+        shuffled = (dict(named_leaves(batch))[name] for batch in lab.plain_batches)
+        return np.concatenate([train, *map(np.ravel, shuffled)])
     given = np.ravel(lab.named_batch.get(name, train))
     return given if np.ptp(train) == 0 < np.ptp(given) else train
+
+
+def _is_known(lab: Laboratory) -> bool:
+    """Whether as many training examples were read as a shuffle mixes, or all of them."""
+    examples = next(iter(lab.examples["train"].values()))
+    return lab.is_whole("train") or len(examples) >= SHUFFLE_BUFFER
 
 
 def _unknown_labels(
@@ -386,6 +395,7 @@ def _unknown_labels(
         one_class = any(np.any(each != known[0]) for each in others)  # as to find anomalies
         # Without weights for each class, a label may be a place among candidates.
         is_class = _has_weights_for_each(lab, classes) if classes else not one_class
+        is_class = is_class and _is_known(lab)
         return (wrong if is_class and _are_trained(lab, name) else look)(
             f"every label of the training data is {known[0]}",
             "a wrong column or threshold, or the data was split in the order of its labels",
@@ -401,6 +411,8 @@ def _unknown_labels(
     are_classes = classes or len(known) < FEW
     is_wrong = part > NEW * len(array) and are_classes and _are_trained(lab, name)
     is_wrong = is_wrong and (not classes or _has_weights_for_each(lab, classes))
+    # One of several labels may be the group, of which a split has other ones.
+    is_wrong = is_wrong and _is_known(lab) and (name == "labels" or part < len(array))
     return (wrong if is_wrong else look)(
         f"{percent(part, len(array))} of the {split} labels, such as {unknown[0]}, never occur in "
         "training data",
@@ -436,7 +448,10 @@ def _told_by_missing(train: dict[str, np.ndarray]) -> Finding | None:
         if any(np.ptp(there[known == value]) for value in np.unique(known)):
             continue  # they aren't computed from the others
         if 0.05 < np.mean(there == gone[0]) < 0.95:
-            return wrong(
+            # Where the inputs tell which are missing, these may have no such property.
+            rows = neighbors.points({"train": train | {"labels": (a == mark).astype(int)}})
+            known_missing = rows and neighbors.agreement(rows["train"], rows["train"]) < 0.2
+            return (wrong if known_missing else look)(
                 f"where {name} are missing ({mark}), {other} are always {gone[0]}",
                 "they were computed from labels that were already masked, so the marker for a "
                 "missing label was used as a label",
@@ -457,7 +472,8 @@ def labels_are_mixed(lab: Laboratory) -> Finding:
     batches = (dict(named_leaves(batch))["labels"] for batch in lab.plain_batches)
     of_batch = np.concatenate([np.asarray(labels[0]) for labels in batches])
     # Of a long stream only some are read; then other splits tell which classes there are.
-    for split in ["train"] if lab.is_whole("train") else known:
+    splits = ["train"] if lab.is_whole("train") else [*known]
+    for split in splits if _is_known(lab) else splits[1:]:
         labels = known[split]
         classes, times = np.unique(labels, return_counts=True)
         shares, there = times / len(labels), np.array([np.mean(of_batch == c) for c in classes])
@@ -543,9 +559,12 @@ def _label_belongs(lab: Laboratory, label: str) -> Finding:
                     "compare some examples by eye",
                 )
             return ok("training predicts labels that neither a feature nor the nearest row does")
-        # A sum or an order in a sequence is told by no part of it, and is learned late.
+        # A sum or an order in a sequence is told by no part of it, and is learned late; and a weak
+        # signal, as of claims, is told by many rows only.
         is_plain = _are_tables(lab.examples["train"]) or _are_pictures(lab.examples["train"])
-        return (wrong if is_plain and lab.learns_no_labels and lab.has_trained_enough else look)(
+        is_sure = is_plain and lab.learns_no_labels and lab.has_trained_enough
+        is_sure = is_sure and not neighbors.many_rows_tell(lab.examples["train"])
+        return (wrong if is_sure else look)(
             "neither an input feature nor the nearest neighbor predicts a label better than chance",
             "labels don't belong to their inputs: one was sorted or read in another order",
             "compare some examples by eye",
@@ -763,8 +782,9 @@ def _are_filled(a: np.ndarray, b: np.ndarray, column: int) -> bool:
     """Whether `b` has one value as often as `a` misses values, but rarely has it, or misses all."""
     x, filled = (each.reshape(len(each), -1)[:, column] for each in (a, b))
     values, times = np.unique(filled, return_counts=True)
-    is_new = np.mean(x == values[times.argmax()]) < 0.05
-    return bool(np.isnan(x).all() or (is_new and times.max() / len(b) > np.isnan(x).mean() / 2))
+    usual, gone = np.mean(x == values[times.argmax()]), np.isnan(x).mean()
+    is_more = times.max() / len(b) > usual + gone / 2
+    return bool(np.isnan(x).all() or (usual < 0.05 and is_more))
 
 
 def _look_at_nan(lab: Laboratory) -> Look | None:

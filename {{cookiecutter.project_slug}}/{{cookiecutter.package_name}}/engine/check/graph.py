@@ -378,9 +378,9 @@ def ranges_of_logits(ops: Iterable[tf.Operation]) -> list[tf.Tensor]:
     found = []
     for op in ops:
         if op.type in SOFTMAX_LOSSES and op.inputs[0].shape[-1]:
-            logits = tf.cast(op.inputs[0], tf.float64)
-            shown = tf.where(logits > MASKED, logits, 0.0)
-            ends = tf.reduce_min(shown), tf.reduce_max(shown)
+            logits = op.inputs[0]  # large ones in language models: only their ends are cast
+            shown = tf.where(logits > MASKED, logits, tf.zeros((), logits.dtype))
+            ends = (tf.cast(end(shown), tf.float64) for end in (tf.reduce_min, tf.reduce_max))
             ranges = tf.stack([*ends, tf.cast(logits.shape[-1], tf.float64)])
             if not op.type.startswith("Sparse"):
                 shares = tf.cast(tf.reduce_max(op.inputs[1], axis=-1), tf.float64)
@@ -394,7 +394,8 @@ def _losses_over_examples(ops: Iterable[tf.Operation]) -> Iterator[tuple[tf.Oper
     for op in ops:
         if op.type == "SparseSoftmaxCrossEntropyWithLogits":
             shape = op.inputs[0].shape
-            if shape.is_fully_defined() and shape[0] > 1 and shape[1] % shape[0] == 0:
+            is_small = shape.is_fully_defined() and shape.num_elements() < 20 * MOST_SCALED
+            if is_small and shape[0] > 1 and shape[1] % shape[0] == 0:
                 yield op, *shape
 
 

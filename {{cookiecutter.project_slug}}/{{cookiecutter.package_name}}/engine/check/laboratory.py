@@ -582,8 +582,8 @@ class Laboratory(Runs):
 
     @property
     def has_looked_long(self) -> bool:
-        """Whether that was for so many steps that each branch was drawn, if a step draws any."""
-        return not self.base.drawn or self._later[1] == MOST_LOOKS
+        """Whether that was for so many steps that each branch was drawn, or each expert chosen."""
+        return self._later[1] == MOST_LOOKS
 
     @cached_property
     def _later(self) -> tuple[set[int], int]:
@@ -608,6 +608,11 @@ class Laboratory(Runs):
         for factor in factors:
             factor.assign(1.0)
         found |= self.reached(self.look(self.batch)) if factors else set()
+        if not wanted <= found:  # a router may choose none of its experts at first, by chance
+            others = self.of_other_seed.trainable_variables
+            for v, other in zip(self.run.trainable_variables, others, strict=True):
+                v.assign(other.numpy())
+            found |= self.reached(self.look(self.batch))
         self.reset()
         return found, looks
 

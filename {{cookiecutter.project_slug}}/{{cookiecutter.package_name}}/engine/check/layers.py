@@ -10,6 +10,7 @@ import keras
 import numpy as np
 import tensorflow as tf
 
+from ..outside import variables_outside
 from ..randomness import HALVES
 from .findings import Finding, look, ok, relation, wrong
 from .graph import assigned_variables, captured, exchanged_by_reshape
@@ -211,9 +212,9 @@ def variables(lab: Laboratory) -> Finding:
     unknown = [v for v in lab.unknown_variables  # that the losses follow from
                if v.trainable and inside.get(id(v.handle)) in lab.traced.ops_of_losses]  # fmt: skip
     if unknown:
-        has_lambda = any(isinstance(layer, keras.layers.Lambda) for layer in lab.run.layers)
-        untracked = _untracked(lab)
-        alone = [v for v in unknown if has_lambda or "/" not in v.name or id(v) in untracked]
+        in_lambdas, untracked = _read_in_lambdas(lab), _untracked(lab)
+        alone = [v for v in unknown
+                 if id(v) in in_lambdas or "/" not in v.name or id(v) in untracked]  # fmt: skip
         # Variables of layers may belong to a model that a metric or a loss uses unchanged.
         return (wrong if alone else look)(
             f"the step reads {(alone or unknown)[0].name.partition(':')[0]}, which is part of no "
@@ -225,6 +226,20 @@ def variables(lab: Laboratory) -> Finding:
             else "keep its layer as an attribute of a model, or freeze it with load_frozen",
         )
     return ok()
+
+
+def _read_in_lambdas(lab: Laboratory) -> set[int]:
+    """The ids of variables that models with a Lambda layer read, but don't have."""
+    found = set[int]()
+    models = [
+        model
+        for model in lab.run.trained_models.values()
+        if any(isinstance(layer, keras.layers.Lambda) for layer in model._flatten_layers())
+    ]
+    for call in lab.training_calls(lab.batch, models) if models else ():
+        graph = tf.function(call.of).get_concrete_function(*call.arguments, **call.keywords).graph
+        found |= {id(v) for v in variables_outside(lab.run, graph)}
+    return found
 
 
 @relation("precision")

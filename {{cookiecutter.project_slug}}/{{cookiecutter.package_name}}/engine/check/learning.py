@@ -24,6 +24,7 @@ from .numbers import Numbers, relative_difference
 from .probe import is_own, words_of
 from .rates import has_schedule, rates_at
 from .runs import REAL_STEPS, keras_callbacks_in, state_of
+from .training import zeroed
 
 MOST_VARIABLES = 8  # that a step assigns; each takes a step
 BETAS = (0.9, 0.95, 0.98, 0.99, 0.995, 0.999)
@@ -31,6 +32,7 @@ CLEAR, UNLIKELY = 3.0, 2.5  # standard deviations of an AUC that ranks by chance
 RATES = {"target", "rate", "factor", "lr", "start", "from", "initial", "init"}  # no lengths
 SWAPPED = "decay and 1 - decay are swapped"
 GIVEN = "use the number of steps that create_optimizer is given"
+FOLLOWERS = {"target", "targets", "teacher", "ema", "average"}  # of a judge that is trained
 ONE_SIDED = ("Precision", "Recall", "F1Score", "FBetaScore", "IoU")  # for rare classes
 
 
@@ -47,6 +49,7 @@ def every_weight(lab: Laboratory) -> Finding:
     ]:
         listed = ", ".join(v.path for v in without[:3]) + (" ..." if len(without) > 3 else "")
         is_sure = lab.has_looked_long or any(id(v) not in lab.traced.teachable for v in without)
+        is_sure = is_sure and not _may_stand_still(lab, without)
         return (wrong if is_sure else look)(
             f"none for {listed}",
             "the loss doesn't depend on it (an unused branch, tf.stop_gradient, an argmax or "
@@ -85,11 +88,52 @@ def every_weight_moves(lab: Laboratory) -> Finding:
         return wrong(
             "no weight moves", f"the learning rate is {rates}, or process_gradients gives zeros"
         )
-    return wrong(
+    may_be = _may_stand_still(lab, still)
+    return (look if may_be else wrong)(
         f"{', '.join(v.path for v in still[:3])} doesn't change",
         "its gradient is 0, or process_gradients sets it to 0",
         "freeze it if this is intended",
     )
+
+
+def _may_stand_still(lab: Laboratory, variables: list[keras.Variable]) -> bool:
+    """Whether weights may well have no gradient, because process_gradients or a model says so.
+
+    The first leaves some gradients out by their path.
+    """
+    left_out = zeroed(lab)
+    return all(v.path in left_out or _is_left_over(lab, v) for v in variables)
+
+
+def _is_left_over(lab: Laboratory, variable: keras.Variable) -> bool:
+    """Whether no loss reads a weight of a model that has more than this task needs.
+
+    Such as the pooler of a backbone with several outputs, what a file contains, and the last of
+    several equal blocks.
+    """
+    if id(variable) in lab.traced.read:
+        return False
+    if any(np.array_equal(lab.initial[id(variable)], a) for a in lab.loaded):
+        return True
+    reached = lab.reached(lab.base)
+    for layer in lab.run.layers:
+        if all(variable is not v for v in layer.trainable_variables):
+            continue
+        if isinstance(layer, keras.Model) and layer not in lab.run.models.values():
+            if len(tf.nest.flatten(getattr(layer, "output", ()))) > 1:
+                return True
+        elif any(_is_alike(layer, other) for other in lab.run.layers
+                 if reached & {*map(id, other.trainable_variables)}):  # fmt: skip
+            return True
+    return False
+
+
+def _is_alike(layer: keras.layers.Layer, other: keras.layers.Layer) -> bool:
+    """Whether two layers are of one class of your own, with weights of the same shapes."""
+    if layer is other or type(layer) is not type(other) or not is_own(layer):
+        return False
+    shapes, of_other = ([tuple(v.shape) for v in each.weights] for each in (layer, other))
+    return shapes == of_other
 
 
 def _can_move(lab: Laboratory, v: keras.Variable, before: np.ndarray) -> bool:
@@ -313,8 +357,9 @@ def _falls_at_once(
     if rates[20:].max() <= 0.05 * largest:
         # A decay as slow as 1 / t is intended (Robbins & Monro, 1951).
         is_sure = np.any(np.diff(rates) >= 0) or rates[-1] <= 0.1 * rates[20]
-        # A head may be trained first, then all, at a much lower rate.
-        is_sure &= len(np.unique(rates)) > 2 or rates_at(optimizer, [epochs])[0] < largest
+        # A head may be trained first, then all, at a much lower rate: for more updates than epochs.
+        late = np.linspace(min(2 * epochs, steps - 1), steps - 1, 50).astype(int)
+        is_sure &= rates_at(optimizer, late).max() < 0.5 * largest
         seen = f"{rates[20:].max() / largest:.1%} of its largest value for the last 80% of the "
         seen += f"{steps} steps"
     elif np.ptp(rates[10:]) == 0 and rates[10] <= 0.2 * largest:
@@ -885,13 +930,21 @@ def _flat(arrays: Iterable[np.ndarray]) -> np.ndarray:
 
 def _slower_where_new(lab: Laboratory) -> Finding | None:
     """Whether all matrices that start at random have one rate, less than those from a file."""
+    # Those of adversaries are balanced against each other.
+    of_each = (_slower_of(lab, [o for n, o in lab.inner_optimizers if n == name])
+               for name in lab.run.optimizers)  # fmt: skip
+    return next(filter(None, of_each), None)
+
+
+def _slower_of(lab: Laboratory, optimizers: list[keras.optimizers.Optimizer]) -> Finding | None:
+    """The same for optimizers of one loss."""
     rates: list[dict[str, float]] = [{}, {}]  # of those that start at random, and of the others
-    for _, optimizer in lab.inner_optimizers:
+    for optimizer in optimizers:
         rate = float(lab.rates_of_run[optimizer].mean())
         for v in optimizer._trainable_variables:
             if len(v.shape) > 1 and np.ptp(own := lab.initial[id(v)]):
                 rates[any(np.array_equal(own, a) for a in lab.loaded)][v.path] = rate
-    if not all(rates) or len({type(optimizer) for _, optimizer in lab.inner_optimizers}) > 1:
+    if not all(rates) or len({*map(type, optimizers)}) > 1:
         return None
     if any(len(set(each.values())) > 1 for each in rates):  # such as by the size of the layer
         return None
@@ -953,7 +1006,8 @@ def _frozen_at_random(lab: Laboratory) -> Finding | None:
     if not paths:
         return None
     # After trainable layers, fixed random numbers may be intended.
-    judges = [model for name, model in lab.run.models.items() if JUDGES & words_of(name)]
+    judges = [model for name, model in lab.run.models.items()
+              if JUDGES & words_of(name) and not FOLLOWERS & words_of(name)]  # fmt: skip
     matrices = ([v.path for v in model.weights if len(v.shape) > 1] for model in judges)
     is_first = any(own and own[0] in paths for own in matrices)
     if not is_first and _are_set_by_callbacks(lab):

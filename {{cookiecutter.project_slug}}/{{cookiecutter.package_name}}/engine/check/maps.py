@@ -14,6 +14,7 @@ from .numbers import ORIENTATIONS
 FEWEST, MOST = 20, 100  # examples that are compared
 MOST_NUMBERS = 4_000_000  # of an array
 MOST_ARRAYS = 8
+MIRRORED = ("mirrored", "upside down", "turned by 180 degrees")
 CELLS = 8  # to each side, to which maps are reduced, whatever their size
 MOST_LAYERS = 4  # of a map
 MOST_CLASSES = 100
@@ -112,6 +113,8 @@ def _turned_pairs(split: str, arrays: dict[str, np.ndarray]) -> Iterator[Finding
         parts = [each.partition("[")[0] for each in (name, other)]
         # A turned picture may be what is to be predicted.
         may_be = means[how] > EQUAL or (parts == ["inputs", "labels"] and not b.has_classes)
+        # Masks of the left and of the right of two organs are mirror images.
+        may_be |= parts == ["labels", "labels"] and how in MIRRORED
         is_sure = (a.is_picture or b.is_picture) and ("weights" in parts or not may_be)
         yield (wrong if is_sure and not are_views else look)(
             f"{name} of {split} data are like {other} of the same examples if these are {how} "

@@ -419,8 +419,13 @@ def _is_one_at_first(lab: Laboratory) -> Finding | None:
         return None
     inputs, labels, weights = lab.batch
     others = of_next_row(labels)
-    results = lab.after_training.metrics, lab.look((inputs, others, weights)).metrics
+    of_others = lab.look((inputs, others, weights))
+    results = lab.after_training.metrics, of_others.metrics
     for name in names:
+        first, *rest = lab.base.updates.get(name, (None,))
+        # Labels and predictions: they may be those of a head whose labels are the same.
+        if len(rest) > 1 and np.array_equal(first, of_others.updates[name][0]):
+            continue
         if all(each[name] == 1 for each in results) and not equal(labels, others):
             return wrong(
                 f"{name} is 1 before training, after it, and with the labels of other examples",
@@ -451,13 +456,24 @@ def _beyond_range(lab: Laboratory) -> Finding | None:
             is_one_of_several = metric is not None and "/" in name
             is_term = column in lab.run.terms
             is_idle = metric is not None and column not in lab.validated(lab.evaluation_batch)[1]
-            return (look if is_one_of_several or is_term or is_idle else wrong)(
+            lacks = metric is not None and is_own(metric) and _lacks_classes(lab, name)
+            return (look if is_one_of_several or is_term or is_idle or lacks else wrong)(
                 f"{name} is {value}", "nothing counts, or NaN in the data"
             )
         is_share = type(metric).__name__.endswith(SHARES) and not is_own(metric)
         if is_share and not -1e-6 <= value <= 1 + 1e-6:
             return wrong(f"{name} is {value:.4g}, and should be between 0 and 1")
     return None
+
+
+def _lacks_classes(lab: Laboratory, name: str) -> bool:
+    """Whether the few rows of a result have not all labels that their split has."""
+    split = name.partition("_")[0]
+    some = dict(named_leaves(lab.evaluation_batches[split])).get("labels")
+    known = lab.examples[split].get("labels")
+    if some is None or known is None or known.dtype.kind not in "iu":
+        return False
+    return len(np.unique(some)) < len(np.unique(known))
 
 
 def _other_classes(labels: Any, predicted: Any) -> tuple[np.ndarray, np.ndarray] | None:
@@ -596,6 +612,10 @@ def _beyond_classes(labels: Any, predictions: Any, weights: Any = 1) -> np.ndarr
 def _are_exchanged(lab: Laboratory, values: list[np.ndarray]) -> bool:
     """Whether a metric gets the arguments of the loss in swapped order."""
     given = [np.ravel(each) for each in values[:2]]
+    leaves = lab.named_batch.items()
+    labels_of_batch = [np.ravel(t[0]) for n, t in leaves if n.startswith("labels")]
+    if any(np.array_equal(given[0], labels) for labels in labels_of_batch):
+        return False  # it is a loss of one's own that takes predictions first
     return any(
         all(map(np.array_equal, given, (np.ravel(predictions), np.ravel(labels))))
         and not np.array_equal(given[0], given[1])

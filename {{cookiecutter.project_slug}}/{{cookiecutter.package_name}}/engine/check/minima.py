@@ -13,7 +13,7 @@ from ..inner_functions import inlined
 from ..types import Run, Step
 from .findings import Finding, look, ok, relation, wrong
 from .laboratory import Laboratory
-from .numbers import named_leaves, relative_difference
+from .numbers import arrays_of, named_leaves, of_next_row, relative_difference
 from .probe import replaced
 from .runs import Call, secs_of_work
 
@@ -24,6 +24,7 @@ LONGEST = 3.0  # seconds of work for one output
 SAME = 1e-4  # of the fall of a loss
 VARY = 0.01  # of the numbers of labels
 SEVERAL = 0.3  # of the rows
+SEARCHED = 40  # batches
 
 
 @relation("best outputs", after="the same step again")
@@ -33,13 +34,54 @@ def best_outputs(lab: Laboratory) -> Finding:
     if len(steps) != 1 or len(lab.run.trained_models) != 1 or lab.rows < 4:
         return ok("not looked at: there are several models or train steps, or too few rows")
     (model,) = lab.run.trained_models.values()
-    calls = lab.training_calls(lab.batch, [model])
+    found = _best_outputs_for(lab, lab.batch, model)
+    if found.verdict == "WRONG" and (batch := _with_both_answers(lab)) is not lab.batch:
+        return (
+            found._replace(verdict="look")
+            if batch is None
+            else (_best_outputs_for(lab, batch, model))
+        )
+    return found
+
+
+def _with_both_answers(lab: Laboratory) -> Any:
+    """The first batch in which each label of 0 and 1 is 0 and 1; None if there is none soon.
+
+    Without a rare event among its examples, one output may be the best for all.
+    """
+    train = arrays_of(lab.examples["train"], "labels", "fiub")
+    varied = {name: _are_both(array) for name, array in train.items()}
+
+    def has_both(batch: Any) -> bool:
+        leaves = {n: np.asarray(t[0]) for n, t in named_leaves(batch)}
+        w = next((x for n, x in leaves.items() if n.startswith("weights")), np.ones(1))
+        rows = w != 0 if w.ndim == 1 else np.s_[:]
+        both = {n: _are_both(y[rows]) for n, y in leaves.items() if n in varied}
+        return all(both[n].shape != varied[n].shape or both[n][varied[n]].all() for n in both)
+
+    if has_both(lab.batch):
+        return lab.batch
+    return next(filter(has_both, lab.batches.dataset(0, SEARCHED)), None)
+
+
+def _are_both(labels: np.ndarray) -> np.ndarray:
+    """Which numbers of each example are 0 and 1, but for missing ones; none in one-hot labels."""
+    columns = np.asarray(labels, "f8").reshape(len(labels), -1)
+    there = np.isfinite(columns)
+    has = [np.any(columns == n, axis=0) for n in (0, 1)]
+    is_one_hot = columns.shape[1] > 1 and bool(np.all(columns.sum(axis=1) == 1))
+    return has[0] & has[1] & np.all(np.isin(columns, (0, 1)) | ~there, axis=0) & ~is_one_hot
+
+
+def _best_outputs_for(lab: Laboratory, batch: Any, model: keras.Model) -> Finding:
+    """What is found in one batch."""
+    calls = lab.training_calls(batch, [model])
     if len(calls) != 1:
         return ok("not looked at: the train step calls the model several times")
     compared = False
     for name, made in named_leaves((calls[0].made,)):
         output = name.replace("inputs", "output")
-        fall = _fall(lab, calls[0], made) if _is_of_rows(lab, made) else None
+        fall = _fall(lab, batch, calls[0], made) if _is_of_rows(lab, batch, made) else None
         if fall is None:
             continue
         compared = True
@@ -76,25 +118,25 @@ class _Fall(NamedTuple):
         return fall > 0.01 * abs(self.start) and self.shared - self.least < SAME * fall
 
 
-def _is_of_rows(lab: Laboratory, made: Any) -> bool:
+def _is_of_rows(lab: Laboratory, batch: Any, made: Any) -> bool:
     """Whether an output has a row for each example, whose labels differ."""
     if not tf.is_tensor(made) or not made.dtype.is_floating or made.shape[:1] != [lab.rows]:
         return False
-    differ = [np.ravel(np.any(y != y[:1], axis=0)) for y in _targets(lab)]
+    differ = [np.ravel(np.any(y != y[:1], axis=0)) for y in _targets(batch)]
     return bool(differ) and float(np.mean(np.concatenate(differ))) > VARY
 
 
-def _targets(lab: Laboratory) -> list[np.ndarray]:
-    """The labels of the first batch that are numbers, and the inputs if there are no labels."""
-    inputs, *labels, _ = lab.batch
+def _targets(batch: Any) -> list[np.ndarray]:
+    """The labels of a batch that are numbers, and the inputs if there are no labels."""
+    inputs, *labels, _ = batch
     targets = (np.asarray(t[0]) for t in tf.nest.flatten(labels or inputs))
     return [y for y in targets if y.dtype.kind in "fiub" and y.size]
 
 
-def _fall(lab: Laboratory, call: Call, made: tf.Tensor) -> _Fall | None:
+def _fall(lab: Laboratory, batch: Any, call: Call, made: tf.Tensor) -> _Fall | None:
     """How far the loss falls; None if that can't be told."""
     (step,) = dict.fromkeys(lab.run.functions.train_steps)
-    loss = _loss_of(lab, lab.run, step, lab.batch, call, made)
+    loss = _loss_of(lab, lab.run, step, batch, call, made)
     scale, spent = _scale(lab, made), secs_of_work()
     total, slope = _with_slope(loss, made)
     slopes = np.asarray(slope)
@@ -121,7 +163,15 @@ def _fall(lab: Laboratory, call: Call, made: tf.Tensor) -> _Fall | None:
         _, least = descend((best + noise).astype(start.dtype), enough)
         if np.isfinite([first, first_least, least_shared, least]).all():
             is_endless = _is_endless(lab, of_free, start, shared, first - least_shared)
-            return _Fall(first, least_shared, min(least, least_shared), is_endless)
+            fall = _Fall(first, least_shared, min(least, least_shared), is_endless)
+            if not fall.needs_no_labels:
+                return fall
+            inputs, *labels, weights = batch
+            turned = inputs, *of_next_row(labels), weights
+            of_others = _loss_of(lab, lab.run, step, turned, call, made)
+            best = free(tf.broadcast_to(shared, made.shape))
+            own, other = (float(each(made) - each(best)) for each in (loss, of_others))
+            return None if np.isclose(own, other, rtol=1e-5) else fall  # no label speaks to it
     return None
 
 
@@ -168,7 +218,7 @@ def _domains(lab: Laboratory, made: np.ndarray) -> list[tuple[Loss, np.ndarray]]
     sums = made.sum(axis=-1) if made.ndim > 1 and made.shape[-1] > 1 else np.zeros(1)
     if are_shares and np.allclose(sums, 1, atol=1e-3):
         return [(tf.nn.softmax, np.log(np.maximum(made, 1e-6)))]
-    if are_shares and all(np.nanmin(y) >= 0 and np.nanmax(y) <= 1 for y in _targets(lab)):
+    if are_shares and all(np.nanmin(y) >= 0 and np.nanmax(y) <= 1 for y in _targets(lab.batch)):
         inside = np.clip(made, 1e-3, 1 - 1e-3)
         return [(tf.sigmoid, np.log(inside / (1 - inside)))]
     domains: list[tuple[Loss, np.ndarray]] = [(tf.identity, made)]
@@ -178,7 +228,7 @@ def _domains(lab: Laboratory, made: np.ndarray) -> list[tuple[Loss, np.ndarray]]
 def _scale(lab: Laboratory, made: tf.Tensor) -> float:
     """The size of numbers to predict, at least 1."""
     number = made.shape.num_elements()
-    sizes = [float(np.nanmean(np.abs(y))) for y in _targets(lab)
+    sizes = [float(np.nanmean(np.abs(y))) for y in _targets(lab.batch)
              if y.dtype.kind == "f" or (y.dtype.kind in "iu" and y.size == number)]  # fmt: skip
     return max([1.0, *sizes])
 

@@ -9,6 +9,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 MOST = 600  # rows of a split
+MANY_OF_TABLE, MANY = 20_000, 3_000  # rows of columns; and of others, which are compared in pairs
+MOST_NUMBERS = 10_000_000  # of some rows; of large pictures every second pixel, for example
 PLACES = 512  # for words and tokens, by their hash
 SHUFFLES = 20  # of the labels, to estimate agreement by chance
 FEWEST = 20  # rows of a class
@@ -26,7 +28,9 @@ class Points(NamedTuple):
     labels: np.ndarray
 
 
-def points(examples: dict[str, dict[str, np.ndarray]], name: str = "labels") -> dict[str, Points]:
+def points(
+    examples: dict[str, dict[str, np.ndarray]], name: str = "labels", most: int = MOST
+) -> dict[str, Points]:
     """Some rows of each split that has numbers or texts as inputs and one label of that name.
 
     Columns of tables are scaled as in training data; missing values are replaced by the mean.
@@ -45,12 +49,12 @@ def points(examples: dict[str, dict[str, np.ndarray]], name: str = "labels") -> 
             labels = labels[:, 0]
         if not names or not len(labels) or labels.ndim != 1 or labels.dtype.kind not in "fiu":
             continue
-        rows = np.random.default_rng(0).permutation(len(labels))[:MOST]
+        rows = np.random.default_rng(0).permutation(len(labels))[:most]
         kept = np.isfinite(np.asarray(labels[rows], "f8"))
         if labels.dtype.kind == "i":
             kept &= labels[rows] >= 0  # as -1 marks examples without a label
         rows = rows[kept]
-        parts = [_features(arrays[n][rows], train[n]) for n in names]
+        parts = [_features(arrays[n][rows], train[n], MOST_NUMBERS // most) for n in names]
         if len(np.unique(labels[rows])) > 1 and len({len(part) for part in parts}) == 1:
             features = np.concatenate(parts, axis=1)
             once = np.sort(np.unique(features, axis=0, return_index=True)[1])  # its own neighbor
@@ -109,7 +113,6 @@ def tell_nothing(of: Points) -> bool:
     x, y = of
     if len(y) < 100 or (y.dtype.kind != "f" and len(np.unique(y)) > len(y) / 3):
         return False
-    nearest = squared_distances(x, x).argmin(axis=1)
     scaled = (x - x.mean(axis=0)) / np.where(x.std(axis=0) > 0, x.std(axis=0), 1)
     if y.dtype.kind == "f":
         known = ((y - y.mean()) / y.std())[:, np.newaxis]
@@ -122,27 +125,37 @@ def tell_nothing(of: Points) -> bool:
         by_chance = [told(numbers.permutation(len(y))) for _ in range(SHUFFLES)]
         return told(np.arange(len(y))) > float(np.mean(by_chance) + 4 * np.std(by_chance))
 
-    return not (
-        says_more(lambda order: float(np.square(scaled.T @ known[order]).sum(axis=1).max()))
-        or says_more(lambda order: _agree(y[order], y[order], nearest))
-    )
+    if says_more(lambda order: float(np.square(scaled.T @ known[order]).sum(axis=1).max())):
+        return False
+    if len(y) > MANY:
+        return True
+    nearest = squared_distances(x, x).argmin(axis=1)
+    return not says_more(lambda order: _agree(y[order], y[order], nearest))
 
 
-def _features(array: np.ndarray, train: np.ndarray) -> np.ndarray:
+def many_rows_tell(train: dict[str, np.ndarray]) -> bool:
+    """Whether `tell_nothing` doesn't hold for more training rows, as where a signal is weak."""
+    are_columns = all(a.ndim <= 2 for n, a in train.items() if n.startswith("inputs"))
+    known = points({"train": train}, most=MANY_OF_TABLE if are_columns else MANY)
+    return not tell_nothing(known["train"])
+
+
+def _features(array: np.ndarray, train: np.ndarray, most: int) -> np.ndarray:
     """Rows as float (rows, features); for texts and tokens, how often each occurs."""
     if array.dtype.kind in "OSU":
         return _counted([_words(row) for row in array.reshape(len(array), -1).tolist()])
     if not _are_tokens(train):
-        return _scaled(array, train)
+        return _scaled(array, train, most)
     counted = _counted([[b"%d" % number for number in row] for row in array.tolist()])
     # Positions may predict the label too, but say little about which rows are near.
-    return np.concatenate([counted, 1e-3 * _scaled(array, train)], axis=1)
+    return np.concatenate([counted, 1e-3 * _scaled(array, train, most)], axis=1)
 
 
-def _scaled(array: np.ndarray, train: np.ndarray) -> np.ndarray:
-    """Rows of numbers; columns of a table as multiples of their spread in training data."""
-    flat: np.ndarray = np.asarray(array, "f8").reshape(len(array), -1)
-    some = np.asarray(train[: 10 * MOST], "f8").reshape(min(len(train), 10 * MOST), -1)
+def _scaled(array: np.ndarray, train: np.ndarray, most: int) -> np.ndarray:
+    """Rows of so many numbers; columns of a table as multiples of their spread in training data."""
+    step = 1 + int(np.prod(train.shape[1:])) // most
+    known = train[: MOST if train.ndim > 2 else 10 * MOST]
+    flat, some = (x.reshape(len(x), -1)[:, ::step].astype("f8") for x in (array, known))
     some = np.ma.masked_invalid(some)
     mean = some.mean(axis=0).filled(0)
     flat = np.where(np.isfinite(flat), flat, mean)

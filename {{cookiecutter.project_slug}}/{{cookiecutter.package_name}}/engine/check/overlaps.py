@@ -254,7 +254,7 @@ def _examples_shared(
     """
     found = lab.hashes.get(split, [])
     twice = sum(h in known for h in found)
-    if not twice:
+    if not twice or len(known) == 1:  # as where steps draw the examples, of which data says nothing
         return None
     seen = f"{percent(twice, len(found))} of the {split} examples are training examples too"
     if twice / len(found) > max(MANY, 3 * natural):
@@ -327,12 +327,27 @@ def _shared_alone(train: dict[str, np.ndarray], others: dict[str, np.ndarray]) -
             continue
         if sum(x[:1].size for x in arrays) < MANY_NUMBERS or len(others[names[0]]) < 10:
             continue
+        if part == "inputs" and _are_held_out_of_same(arrays, others):
+            continue
         known = {*rows_of(arrays, MOST_ROWS)}
         found = rows_of([others[n][:MOST_ROWS] for n in names])
         # An array that many examples share, such as a graph, says nothing.
         if len(set(found)) > 0.95 * len(found) and np.mean([f in known for f in found]) > 0.5:
             return part
     return ""
+
+
+def _are_held_out_of_same(arrays: list[np.ndarray], others: dict[str, np.ndarray]) -> bool:
+    """Whether labels have the shape of the inputs and are 0 where these aren't.
+
+    For example the items of a known user that were held out, in a recommender.
+    """
+    labels = others.get("labels", np.zeros(0))
+    return len(arrays) == 1 and any(
+        labels.shape == x.shape and labels.any() and not np.any((labels != 0) & (x != 0))
+        for name, x in others.items()
+        if name.startswith("inputs")
+    )
 
 
 def _inputs_of_both(
@@ -509,10 +524,10 @@ def _features(
 
 
 def _are_measured_later(train: dict[str, np.ndarray], others: dict[str, np.ndarray]) -> bool:
-    """Whether another split has the training examples once each, with labels of their own.
+    """Whether another split has as many near each training example, with labels of their own.
 
     For example later visits of known patients. Copies would have the label of their original, and
-    a random split would put some copies of the same original into one split.
+    a random split would put more copies of one original than of another into one split.
     """
     features = _features(train, others, MOST_TRAINING)
     labels = [split.get("labels", np.zeros(0)) for split in (train, others)]
@@ -522,9 +537,11 @@ def _are_measured_later(train: dict[str, np.ndarray], others: dict[str, np.ndarr
     some = b[:MOST_OTHERS]
     apart, beside = squared_distances(some, a), squared_distances(some, b)
     np.fill_diagonal(beside, np.inf)
-    are_others = labels[0][apart.argmin(axis=1)] != labels[1][: len(some)]
-    is_alone = beside.min(axis=1) > 4 * apart.min(axis=1)
-    return bool(np.mean(are_others) > MANY and is_alone.mean() > 0.9)
+    are_near = _are_near(apart)
+    are_others = (labels[0][apart.argmin(axis=1)] != labels[1][: len(some)])[are_near]
+    times = np.sum(beside < 4 * apart.min(axis=1)[:, np.newaxis], axis=1)[are_near]
+    is_even = times.size > 0 and np.bincount(times).max() > 0.7 * times.size
+    return bool(is_even and np.mean(are_others) > 0.01)
 
 
 def _are_near(squares: np.ndarray) -> np.ndarray:

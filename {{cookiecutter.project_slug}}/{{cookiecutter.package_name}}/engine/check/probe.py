@@ -130,6 +130,7 @@ class Probe:
         self.step = ""  # the name of the operation that holds its number
         self.ops_of_losses: set[str] = set()  # names of operations that losses are computed from
         self.losses_know_step = False  # not only by the seeds of random numbers
+        self.read: set[int] = set()  # ids of variables that a loss depends on, by any path
         self.teachable: set[int] = set()  # ids of variables that a loss may have a gradient for
         self.drawn_alike: list[str] = []  # for rows, with the same seed on each replica
         self.follows: dict[str, str] = {}  # trained models, and the models they average
@@ -192,6 +193,7 @@ class Probe:
         draws = frozenset(op.name for op in operations if op.type.startswith("StatelessRandom"))
         step = self.step = progress.step.op.name
         self.losses_know_step = step in upstream(losses, draws)
+        self.read = self._with_path(losses, frozenset())
         self.teachable = self._teachable(losses)
         self.drawn_alike = drawn_alike_on_replicas(operations, self._of_replica, step)
         self.follows = self._followed(reduced)
@@ -265,6 +267,10 @@ class Probe:
             if op.type in WITHOUT_GRADIENT
             or (op.outputs and all(t.dtype.is_integer or t.dtype.is_bool for t in op.outputs))
         )  # fmt: skip
+        return self._with_path(losses, ends)
+
+    def _with_path(self, losses: list[tf.Tensor], ends: frozenset[str]) -> set[int]:
+        """The ids of trainable variables with a path to losses that avoids some operations."""
         found, inside = upstream(losses, ends), captured(tf.compat.v1.get_default_graph())
         trained = self.steps.run.trainable_variables
         return {id(v) for v in trained if inside.get(id(v.value.handle)) in found}

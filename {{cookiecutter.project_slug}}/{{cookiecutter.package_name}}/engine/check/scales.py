@@ -57,7 +57,8 @@ def marks(lab: Laboratory) -> Finding:
         for column, x in enumerate(columns[:MOST_COLUMNS]):
             if (mark := _mark(x)) is None:
                 continue
-            may_be_sure = bool(mark[2] and mark[0])  # 0 may be a measurement
+            # 0 may be a measurement, also where its logarithm is taken of a little more.
+            may_be_sure = bool(mark[2] and mark[0]) and not _is_of_zero(mark[0])
             if (unsure and not may_be_sure) or _leaves_out(lab, name, column, mark[0]):
                 continue
             if mark[0] == 0 and _is_end(columns, column):
@@ -96,6 +97,12 @@ def _used_as_measurement(mark: tuple[float, int, bool], place: str) -> tuple[str
         "a sentinel, a number that stands for missing values, is used as a measurement",
         "replace it by NaN or by a mean, and add a column that marks missing values",
     )
+
+
+def _is_of_zero(number: float) -> bool:
+    """Whether a number is the logarithm of 1e-4, 1e-5, ... or 1e-16, as log(x + 1e-10) of 0 is."""
+    power = number / np.log(10)
+    return bool(-16.5 < power < -3.5 and abs(power - round(power)) < 1e-5)
 
 
 def _mark_in_series(lab: Laboratory) -> Finding | None:
@@ -203,7 +210,10 @@ def _size_of_inputs(lab: Laboratory, name: str, array: np.ndarray) -> Finding | 
     """Whether inputs of training data are constant, too large or too small."""
     if len(array) > 1 and array.size and np.ptp(array) == 0:
         is_only_one = sum(each.startswith("inputs") for each in lab.examples["train"]) == 1
-        return (wrong if is_only_one else look)(  # a mask may be all ones
+        given = lab.named_batch.get(name, array)
+        # Steps and augmentations may draw the examples; a mask may be all ones.
+        is_drawn = bool(lab.base.drawn) or np.ptp(given) > 0
+        return (wrong if is_only_one and not is_drawn else look)(
             f"{name} of training data are all {array.flat[0]:g}"
         )
     if (constant := _almost_constant(array)) is not None:
@@ -312,9 +322,11 @@ def _compared(
     name: str, split: str, array: np.ndarray, other: np.ndarray, augmented: np.ndarray | None
 ) -> Finding | None:
     """Whether the numbers of a split aren't on the scale of those of training."""
-    a, b = _filled(array), _filled(other)
+    if array.dtype.kind != "f":
+        return None
+    a, b = (_filled(x[:: 1 + x.size // MOST_NUMBERS]) for x in (array, other))
     (mean, spread), (mean_other, spread_other) = ((x.mean(), x.std()) for x in (a, b))
-    if array.dtype.kind != "f" or not spread > 0:
+    if not spread > 0:
         return None
     fix = "scale every split in the same way, with the statistics of the training data"
     reach, reach_other = (max(np.abs(x).max(), 1e-12) for x in (a, b))

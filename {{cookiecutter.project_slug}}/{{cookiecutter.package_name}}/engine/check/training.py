@@ -41,6 +41,7 @@ MOST_PARTS = 8  # of a batch; each one takes a step
 MOST_BATCHES = 20  # in which no row may count; each one takes two steps
 FEW_MASKED = 30  # labels, which may be the same by chance
 EVENTS = {"event", "events", "censored", "uncensored", "died", "dead", "death", "failed"}
+TIMES = {"time", "times", "duration", "durations", "days", "months", "tenure", "survival", "age"}
 ENDS = {"done", "dones", "terminal", "terminals", "terminated", "ended"}
 REWARDS = {"reward", "rewards", "rew", "cost", "costs"}
 OTHER_DRAWS = "not looked at: random numbers that aren't those of rows are as many as half of them"
@@ -59,7 +60,7 @@ def processed_gradients(lab: Laboratory) -> Finding:
         large = _processed(lab, of=nothing[0], times=1e3)
         nothing = [path for path, _, b in large if path == nothing[0] and not b.any()]
     if nothing and made.any():
-        return wrong(
+        return (wrong if nothing[0] not in zeroed(lab) else look)(
             f"process_gradients sets every gradient of {nothing[0]} to 0",
             "it subtracts the mean of a single number, or multiplies by 0",
             "leave such gradients unchanged; to freeze variables, use trainable = False",
@@ -440,7 +441,7 @@ def inputs_matter(lab: Laboratory) -> Finding:
         return ok("not looked at: no weight gets a gradient from the first batch")
     are_same = equal(lab.batch[0], lab.second_batch[0])
     if not are_same and _ignores_inputs(lab):
-        return wrong(
+        return (look if _are_row_numbers(lab) else wrong)(  # steps may draw the examples
             "every loss is the same with the inputs of another batch",
             "no train step uses them, such as a discriminator that sees only generated examples",
             "pass the inputs of the batch to the model",
@@ -461,7 +462,10 @@ def inputs_matter(lab: Laboratory) -> Finding:
             if words_of(name) & ENDS:
                 cause = "the value of a state counts what would come behind the end of an episode"
                 fix = f"multiply the value of the next state by 1 - {name}"
-            return wrong(
+            # It may be a group, of which a metric tells, unless there is the time of the event.
+            times = any(words_of(n) & TIMES for n in lab.named_batch if n not in idle)
+            is_group = not times and _is_in_metrics(lab, name, idle[name])
+            return (look if is_group else wrong)(
                 f"every loss is the same with {name} of other examples, which are 0 or 1",
                 cause,
                 fix,
@@ -542,6 +546,17 @@ def _processed(
     return found
 
 
+def zeroed(lab: Laboratory) -> set[str]:
+    """The paths of variables whose gradients process_gradients leaves out, beside others.
+
+    Not those from which it takes their mean along an axis with one number.
+    """
+    shapes = {v.path: v.shape for n in lab.run.optimizers for v in lab.run.variables_of(n)}
+    made = _processed(lab)
+    left_out = {path for path, _, b in made if not b.any() and 1 not in shapes[path]}
+    return left_out if any(b.any() for *_, b in made) else set()
+
+
 def _centered_over_outputs(
     lab: Laboratory, processed: list[tuple[str, np.ndarray, np.ndarray]]
 ) -> str:
@@ -585,6 +600,15 @@ def _is_sign_based(lab: Laboratory) -> bool:
     changes = np.concatenate([np.ravel(np.abs(b - a)) for _, a, b in lab.before_and_after])
     # All weights move by the same amount in each of the few steps, up or down.
     return len(np.unique(np.round(changes / (changes.max() or 1), 3))) <= MOST_SIZES
+
+
+def _are_row_numbers(lab: Laboratory) -> bool:
+    """Whether all inputs are one number for each example, which counts them."""
+    inputs = [np.ravel(x) for x in arrays_of(lab.examples["train"], "inputs", "fiu").values()]
+    return bool(lab.base.drawn) and all(
+        len(x) == len(inputs[0]) > 1 and np.unique(np.diff(x.astype("f8"))).size == 1
+        for x in inputs
+    )
 
 
 def _ignored_parts(lab: Laboratory) -> dict[str, Look]:
