@@ -992,6 +992,32 @@ def cross_entropy(labels: tf.Tensor, logits: tf.Tensor) -> tf.Tensor:
     return -tf.reduce_sum(right * tf.nn.log_softmax(logits), axis=-1)
 
 
+class Block(layers.Layer):
+    """Changes nodes and edges, (rows, FEATURES) both."""
+
+    def __init__(self, used: bool) -> None:
+        super().__init__()
+        self.used = used
+        self.of_nodes, self.of_edges = dense(FEATURES), dense(FEATURES)
+
+    def call(self, nodes: Any, edges: Any) -> Any:
+        """Both, changed."""
+        changed = self.of_edges(edges)
+        return self.of_nodes(nodes + edges), changed if self.used else edges
+
+
+def blocks(used: bool = True) -> Callable[[], keras.Model]:
+    """Blocks of which each gives the next one the edges that it changes, or those that it gets."""
+
+    def create() -> keras.Model:
+        nodes = edges = inputs = keras.Input((FEATURES,))
+        for _ in range(2):
+            nodes, edges = Block(used)(nodes, edges)
+        return keras.Model(inputs, dense(CLASSES)(nodes))
+
+    return create
+
+
 def frozen_model(initializer: Callable[..., Any]) -> Callable[[], keras.Model]:
     """A model whose first layer never trains."""
 
@@ -5274,6 +5300,10 @@ TRAINING = [
     Fault(
         "every weight gets a gradient", lambda: sound(model=model(Unused)),
         "none for .*idle: the loss doesn't depend on it",
+    ),
+    Fault(
+        "every weight gets a gradient", lambda: sound(model=blocks(used=False)),
+        "none for block.*: the loss doesn't depend on it",
     ),
     Fault(
         "every weight gets a gradient", lambda: with_two_losses(tf.stop_gradient, tf.add),

@@ -48,6 +48,7 @@ from .faulty import (
     beside,
     beside_unused,
     binary,
+    blocks,
     bonds_left_out,
     bounded,
     by_step,
@@ -3583,6 +3584,29 @@ def recalled() -> Toy:
     )  # fmt: skip
 
 
+def one_of_two_outputs() -> keras.Model:
+    """A backbone with a pooler, whose output the head doesn't need."""
+    x = keras.Input((FEATURES,))
+    words = dense()(x)
+    backbone = keras.Model(x, {"words": words, "pooled": dense(activation="tanh")(words)})
+    inputs = keras.Input((FEATURES,))
+    return keras.Model(inputs, dense(CLASSES)(backbone(inputs)["words"]))
+
+
+def part_of_a_file() -> Toy:
+    """A file contains weights that this task doesn't need."""
+
+    def create_model() -> keras.Model:
+        loaded = model(dense, Unused)()
+        with tempfile.TemporaryDirectory() as directory:
+            file = Path(directory) / "body.weights.h5"
+            loaded.save_weights(file)
+            loaded.load_weights(file)
+        return loaded
+
+    return sound(model=create_model)
+
+
 SUSPICIOUS: list[tuple[str, Callable[[], Toy]]] = [
     ("rows in two splits", flags_and_age),
     ("marks", goal_reached),
@@ -3600,6 +3624,15 @@ SUSPICIOUS: list[tuple[str, Callable[[], Toy]]] = [
     ("splits alike", lambda: one_step_or_several(24, trained=12)),
     ("labels belong to inputs", adding),
     ("labels belong to inputs", few_positives),
+    *(
+        (name, toy)
+        for name in ("every weight gets a gradient", "every weight moves")
+        for toy in (
+            lambda: sound(model=one_of_two_outputs),
+            lambda: sound(model=blocks()),
+            part_of_a_file,
+        )
+    ),
     ("inputs without the answer", recalled),
     ("inputs without the answer", lambda: headed_by(lambda x: {"a": x[:, 0], "b": x[:, 1]})),
     ("loss falls on one batch", mostly_zero),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import re
+from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from types import FunctionType
 from typing import Any
@@ -88,8 +89,7 @@ def every_weight_moves(lab: Laboratory) -> Finding:
         return wrong(
             "no weight moves", f"the learning rate is {rates}, or process_gradients gives zeros"
         )
-    may_be = _may_stand_still(lab, still)
-    return (look if may_be else wrong)(
+    return (look if _may_stand_still(lab, still) else wrong)(
         f"{', '.join(v.path for v in still[:3])} doesn't change",
         "its gradient is 0, or process_gradients sets it to 0",
         "freeze it if this is intended",
@@ -97,43 +97,35 @@ def every_weight_moves(lab: Laboratory) -> Finding:
 
 
 def _may_stand_still(lab: Laboratory, variables: list[keras.Variable]) -> bool:
-    """Whether weights may well have no gradient, because process_gradients or a model says so.
+    """Whether weights may well have no gradient: process_gradients or a model leaves them out."""
+    by_path = zeroed(lab)
+    return {id(v) for v in variables if v.path not in by_path} <= _left_over(lab)
 
-    The first leaves some gradients out by their path.
+
+def _left_over(lab: Laboratory) -> set[int]:
+    """The ids of weights that no loss reads, of models that have more than this task needs.
+
+    Such as what a file contains, the pooler of a backbone with several outputs, and a part of the
+    last of several equal layers of your own.
     """
-    left_out = zeroed(lab)
-    return all(v.path in left_out or _is_left_over(lab, v) for v in variables)
-
-
-def _is_left_over(lab: Laboratory, variable: keras.Variable) -> bool:
-    """Whether no loss reads a weight of a model that has more than this task needs.
-
-    Such as the pooler of a backbone with several outputs, what a file contains, and the last of
-    several equal blocks.
-    """
-    if id(variable) in lab.traced.read:
-        return False
-    if any(np.array_equal(lab.initial[id(variable)], a) for a in lab.loaded):
-        return True
-    reached = lab.reached(lab.base)
+    found, alike = set[int](), defaultdict[Any, list[list[int]]](list)
     for layer in lab.run.layers:
-        if all(variable is not v for v in layer.trainable_variables):
-            continue
-        if isinstance(layer, keras.Model) and layer not in lab.run.models.values():
-            if len(tf.nest.flatten(getattr(layer, "output", ()))) > 1:
-                return True
-        elif any(_is_alike(layer, other) for other in lab.run.layers
-                 if reached & {*map(id, other.trainable_variables)}):  # fmt: skip
-            return True
-    return False
-
-
-def _is_alike(layer: keras.layers.Layer, other: keras.layers.Layer) -> bool:
-    """Whether two layers are of one class of your own, with weights of the same shapes."""
-    if layer is other or type(layer) is not type(other) or not is_own(layer):
-        return False
-    shapes, of_other = ([tuple(v.shape) for v in each.weights] for each in (layer, other))
-    return shapes == of_other
+        variables = layer.trainable_variables
+        ids, shapes = [id(v) for v in variables], tuple(tuple(v.shape) for v in variables)
+        is_inner = layer not in lab.run.models.values()
+        if is_inner and len(getattr(layer, "outputs", None) or ()) > 1:
+            found |= {*ids}
+        elif is_own(layer):
+            alike[type(layer), shapes].append(ids)
+    reached = lab.reached(lab.base)
+    for of_layers in alike.values():
+        for same in zip(*of_layers, strict=True):  # one weight of each layer
+            if reached & {*same}:
+                found |= {*same}
+    for v in lab.run.trainable_variables:
+        if any(np.array_equal(lab.initial[id(v)], a) for a in lab.loaded):
+            found.add(id(v))
+    return found - lab.traced.read
 
 
 def _can_move(lab: Laboratory, v: keras.Variable, before: np.ndarray) -> bool:
