@@ -231,6 +231,7 @@ from .faulty import (
     timed,
     times_of_day,
     tokens,
+    topics,
     translated,
     translated_from_labels,
     two_heads,
@@ -272,8 +273,11 @@ from .toys import (
 )
 from .worked import CONTRASTIVE, GAN
 
-# Keras saves weights so.
-pytestmark = pytest.mark.filterwarnings("ignore:__array__ implementation:DeprecationWarning")
+# Keras saves weights so, and warns of convolutions behind a mask.
+pytestmark = [
+    pytest.mark.filterwarnings("ignore:__array__ implementation:DeprecationWarning"),
+    pytest.mark.filterwarnings("ignore:.*does not support masking"),
+]
 
 layers, losses, metrics = keras.layers, keras.losses, keras.metrics
 PROMPT, WORDS = 6, 8
@@ -3607,6 +3611,18 @@ def part_of_a_file() -> Toy:
     return sound(model=create_model)
 
 
+def convolved_words() -> Toy:
+    """A convolution gets padding as a word of its own, in training and in evaluation alike."""
+
+    def create() -> keras.Model:
+        words = keras.Input((8,), dtype="int32")
+        x = layers.Embedding(33, 5, mask_zero=True)(words)
+        x = layers.Conv1D(5, 3, activation="relu")(layers.Dropout(0.1)(x))
+        return keras.Model(words, dense(CLASSES)(layers.GlobalMaxPooling1D()(x)))
+
+    return replace(topics(), model=create)
+
+
 SUSPICIOUS: list[tuple[str, Callable[[], Toy]]] = [
     ("rows in two splits", flags_and_age),
     ("marks", goal_reached),
@@ -3633,6 +3649,7 @@ SUSPICIOUS: list[tuple[str, Callable[[], Toy]]] = [
             part_of_a_file,
         )
     ),
+    ("padded tokens", convolved_words),
     ("inputs without the answer", recalled),
     ("inputs without the answer", lambda: headed_by(lambda x: {"a": x[:, 0], "b": x[:, 1]})),
     ("loss falls on one batch", mostly_zero),

@@ -24,6 +24,13 @@ LOOK_AHEAD = (  # the cause, and how to mend it
     "use_causal_mask=True, padding='causal', and no operation over the axis of positions",
 )
 MANY_INNER = 0.03  # of the rows
+BY_PLACE = (  # layers that weigh each position by itself
+    keras.layers.Conv1D, keras.layers.SeparableConv1D, keras.layers.Flatten, keras.layers.Reshape,
+    keras.layers.Permute,
+)  # fmt: skip
+KEEPING = (  # positions as they are
+    keras.layers.Dropout, keras.layers.SpatialDropout1D, keras.layers.LayerNormalization,
+)  # fmt: skip
 
 
 @relation("later positions")
@@ -289,14 +296,10 @@ def padded_tokens(lab: Laboratory) -> Finding:
 
 
 def _is_read_by_place(layer: keras.layers.Layer) -> bool:
-    """Whether what comes next weighs each position by itself, as a convolution, or as a list."""
-    kinds = keras.layers.Flatten, keras.layers.Reshape, keras.layers.Permute
-    others = keras.layers.Dropout, keras.layers.SpatialDropout1D, keras.layers.LayerNormalization
+    """Whether what comes next weighs each position by itself: a convolution, or a list of them."""
     following = [node.operation for node in layer._outbound_nodes]
     return bool(following) and all(
-        isinstance(each, kinds)
-        or "Conv" in type(each).__name__
-        or (isinstance(each, others) and _is_read_by_place(each))
+        isinstance(each, BY_PLACE) or (isinstance(each, KEEPING) and _is_read_by_place(each))
         for each in following
     )
 
