@@ -3632,6 +3632,21 @@ def of_normal(form: Callable[[tf.Tensor, tf.Tensor], tf.Tensor]) -> Toy:
     return regression(lambda: dense(2), losses=lambda: {"main": likelihood}, metrics=dict)
 
 
+def rebuilt_without_logarithm() -> Toy:
+    """Means and variances of the inputs, without labels; a logarithm is missing in the loss."""
+
+    def own(run: Run, batch: Any, replica: Replica) -> dict[str, tf.Tensor]:
+        inputs, weights = batch
+        mean, s = tf.split(run.model(inputs, training=True), 2, axis=1)
+        per_example = tf.reduce_sum(tf.square(inputs - mean) * tf.exp(-s), axis=1)
+        return {"main": compute_loss(per_example, weights, run.model, replica)}
+
+    return sound(
+        model=model(last=lambda: dense(2 * FEATURES)), data=(examples()[0],), train_steps=(own,),
+        others={}, losses=dict, metrics=dict,
+    )  # fmt: skip
+
+
 def kept_apart() -> Toy:
     """Logits whose distances within a batch are a part of the loss."""
 
@@ -9006,6 +9021,7 @@ MODES = [
         lambda: regression(losses=lambda: {"main": lambda y, p: tf.nn.relu(y - p[:, 0])}),
         "errors of one sign",
     ),
+    Fault("best outputs", rebuilt_without_logarithm, "a part of the formula is missing"),
     Fault("best outputs", lambda: overlap_alone(with_sum=False), "a part of the formula"),
     Fault("best outputs", lambda: of_mixture(tf.identity), "falls without end", LOOK),
     Fault(

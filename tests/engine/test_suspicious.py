@@ -3623,6 +3623,57 @@ def convolved_words() -> Toy:
     return replace(topics(), model=create)
 
 
+def rarely_dies(rows: int = ROWS) -> Toy:
+    """All but one are censored, at different times; the first batch has no event."""
+    months = np.random.default_rng(1).uniform(0, 8, rows).astype("float32")
+    died = np.zeros(rows, "float32")
+    months[5], died[5] = 1, 1
+    return replace(censored(), data=(examples(rows)[0], {"months": months, "died": died}))
+
+
+def rare_fraud(unknown: float) -> Toy:
+    """Classes, and beside them a rare label that is known of some."""
+
+    def own(run: Run, batch: Any, replica: Replica) -> dict[str, tf.Tensor]:
+        inputs, labels, weights = batch
+        logits = run.model(inputs, training=True)
+        known = labels["fraud"] >= 0
+        fraud = tf.where(known, labels["fraud"], 0.0)
+        each = tf.nn.sigmoid_cross_entropy_with_logits(fraud, logits["fraud"][:, 0])
+        per_example = run.losses["main"](labels["kind"], logits["kind"])
+        per_example += tf.where(known, each, 0.0)
+        return {"main": compute_loss(per_example, weights, run.model, replica)}
+
+    def create() -> keras.Model:
+        x = keras.Input((FEATURES,))
+        return keras.Model(x, {"kind": dense(CLASSES)(x), "fraud": dense(1)(x)})
+
+    inputs, kind = examples()
+    fraud = np.where(np.arange(ROWS) % 3, np.arange(ROWS) == 5, unknown)
+    data = inputs, {"kind": kind, "fraud": fraud.astype("float32")}
+    return with_step(own, model=create, data=data, metrics=dict, others={})
+
+
+def with_bottleneck() -> Toy:
+    """A penalty for the size of a code, of examples with weights."""
+
+    def create() -> keras.Model:
+        x = keras.Input((FEATURES,))
+        code = dense(2)(x)
+        return keras.Model(x, {"code": code, "logits": dense(CLASSES)(code)})
+
+    def loss(labels: tf.Tensor, made: dict[str, tf.Tensor]) -> tf.Tensor:
+        entropy = tf.nn.sparse_softmax_cross_entropy_with_logits(labels, made["logits"])
+        return entropy + tf.reduce_sum(tf.square(made["code"]), axis=1)
+
+    inputs, labels = examples()
+    weights = np.linspace(0.5, 2.0, ROWS, dtype="float32")
+    return sound(
+        model=create, data=(inputs, labels, weights), others={}, metrics=dict,
+        losses=lambda: {"main": loss},
+    )  # fmt: skip
+
+
 SUSPICIOUS: list[tuple[str, Callable[[], Toy]]] = [
     ("rows in two splits", flags_and_age),
     ("marks", goal_reached),
@@ -3650,6 +3701,7 @@ SUSPICIOUS: list[tuple[str, Callable[[], Toy]]] = [
         )
     ),
     ("padded tokens", convolved_words),
+    ("best outputs", lambda: rarely_dies(4800)),
     ("inputs without the answer", recalled),
     ("inputs without the answer", lambda: headed_by(lambda x: {"a": x[:, 0], "b": x[:, 1]})),
     ("loss falls on one batch", mostly_zero),
@@ -4346,6 +4398,10 @@ def of_codes(*, of_edges: bool) -> Toy:
 
 AS_IT_SHOULD_BE: list[tuple[str, Callable[[], Toy]]] = [
     ("denominator", one_labeled_row),
+    ("best outputs", rarely_dies),
+    ("best outputs", lambda: rare_fraud(unknown=np.nan)),
+    ("best outputs", lambda: rare_fraud(unknown=-1)),
+    ("best outputs", with_bottleneck),
     ("every weight gets a gradient", lambda: rebuilding_gan(tf.identity)),
     ("outputs reach the targets", with_matches),
     ("class weights", renamed_by_augmentation),

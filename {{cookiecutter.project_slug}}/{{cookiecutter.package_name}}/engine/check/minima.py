@@ -35,13 +35,11 @@ def best_outputs(lab: Laboratory) -> Finding:
         return ok("not looked at: there are several models or train steps, or too few rows")
     (model,) = lab.run.trained_models.values()
     found = _best_outputs_for(lab, lab.batch, model)
-    if found.verdict == "WRONG" and (batch := _with_both_answers(lab)) is not lab.batch:
-        return (
-            found._replace(verdict="look")
-            if batch is None
-            else (_best_outputs_for(lab, batch, model))
-        )
-    return found
+    if found.verdict != "WRONG" or (batch := _with_both_answers(lab)) is lab.batch:
+        return found
+    if batch is None:
+        return found._replace(verdict="look")
+    return _best_outputs_for(lab, batch, model)
 
 
 def _with_both_answers(lab: Laboratory) -> Any:
@@ -53,10 +51,7 @@ def _with_both_answers(lab: Laboratory) -> Any:
     varied = {name: _are_both(array) for name, array in train.items()}
 
     def has_both(batch: Any) -> bool:
-        leaves = {n: np.asarray(t[0]) for n, t in named_leaves(batch)}
-        w = next((x for n, x in leaves.items() if n.startswith("weights")), np.ones(1))
-        rows = w != 0 if w.ndim == 1 else np.s_[:]
-        both = {n: _are_both(y[rows]) for n, y in leaves.items() if n in varied}
+        both = {n: _are_both(np.asarray(t[0])) for n, t in named_leaves(batch) if n in varied}
         return all(both[n].shape != varied[n].shape or both[n][varied[n]].all() for n in both)
 
     if has_both(lab.batch):
@@ -65,12 +60,10 @@ def _with_both_answers(lab: Laboratory) -> Any:
 
 
 def _are_both(labels: np.ndarray) -> np.ndarray:
-    """Which numbers of each example are 0 and 1, but for missing ones; none in one-hot labels."""
+    """Which numbers of each example are 0 for some and 1 for others; -1 and NaN are missing."""
     columns = np.asarray(labels, "f8").reshape(len(labels), -1)
-    there = np.isfinite(columns)
-    has = [np.any(columns == n, axis=0) for n in (0, 1)]
-    is_one_hot = columns.shape[1] > 1 and bool(np.all(columns.sum(axis=1) == 1))
-    return has[0] & has[1] & np.all(np.isin(columns, (0, 1)) | ~there, axis=0) & ~is_one_hot
+    has_no_other = np.all(np.isin(columns, (-1, 0, 1)) | np.isnan(columns), axis=0)
+    return has_no_other & np.any(columns == 0, axis=0) & np.any(columns == 1, axis=0)
 
 
 def _best_outputs_for(lab: Laboratory, batch: Any, model: keras.Model) -> Finding:
@@ -164,15 +157,22 @@ def _fall(lab: Laboratory, batch: Any, call: Call, made: tf.Tensor) -> _Fall | N
         if np.isfinite([first, first_least, least_shared, least]).all():
             is_endless = _is_endless(lab, of_free, start, shared, first - least_shared)
             fall = _Fall(first, least_shared, min(least, least_shared), is_endless)
-            if not fall.needs_no_labels:
-                return fall
-            inputs, *labels, weights = batch
-            turned = inputs, *of_next_row(labels), weights
-            of_others = _loss_of(lab, lab.run, step, turned, call, made)
-            best = free(tf.broadcast_to(shared, made.shape))
-            own, other = (float(each(made) - each(best)) for each in (loss, of_others))
-            return None if np.isclose(own, other, rtol=1e-5) else fall  # no label speaks to it
+            if fall.needs_no_labels:
+                of_others = _loss_of(lab, lab.run, step, _of_other_labels(batch), call, made)
+                best = free(tf.broadcast_to(shared, made.shape))
+                own, other = (float(each(made) - each(best)) for each in (loss, of_others))
+                if np.isclose(own, other, rtol=SAME):
+                    return None  # as a penalty for its size whose examples have weights
+            return fall
     return None
+
+
+def _of_other_labels(batch: Any) -> Any:
+    """A batch with the targets of other examples."""
+    inputs, *labels, weights = batch
+    if labels:
+        return inputs, *of_next_row(labels), weights
+    return of_next_row(inputs), weights
 
 
 def best_in_validation(lab: Laboratory, call: Call) -> np.ndarray | None:
