@@ -180,6 +180,7 @@ from .faulty import (
     pushed,
     put,
     rarely_unknown,
+    rate_by,
     rates_of_head,
     read_as_the_data,
     read_bytes,
@@ -3674,6 +3675,15 @@ def with_bottleneck() -> Toy:
     )  # fmt: skip
 
 
+def head_first(least: float) -> Toy:
+    """A head trains for 120 of 800 steps, then all weights at a small rate that falls."""
+
+    def lost(step: tf.Tensor) -> tf.Tensor:
+        return tf.cast(step >= 120, tf.float64) * (1 - least * (1 - step / 800))
+
+    return sound(data=examples(480), optimizer=rate_by(lost))
+
+
 SUSPICIOUS: list[tuple[str, Callable[[], Toy]]] = [
     ("rows in two splits", flags_and_age),
     ("marks", goal_reached),
@@ -3702,6 +3712,8 @@ SUSPICIOUS: list[tuple[str, Callable[[], Toy]]] = [
     ),
     ("padded tokens", convolved_words),
     ("best outputs", lambda: rarely_dies(4800)),
+    ("learning rate", lambda: head_first(0.01)),
+    ("learning rate", lambda: head_first(0.003)),
     ("inputs without the answer", recalled),
     ("inputs without the answer", lambda: headed_by(lambda x: {"a": x[:, 0], "b": x[:, 1]})),
     ("loss falls on one batch", mostly_zero),

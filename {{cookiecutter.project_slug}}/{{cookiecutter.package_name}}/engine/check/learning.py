@@ -196,7 +196,7 @@ def learning_rate(lab: Laboratory) -> Finding:
             fault = (
                 fault
                 or _warms_up_for_less_than_a_step(optimizer._learning_rate, rates)
-                or _ends_early(lab, name, rates)
+                or _ends_early(*given)
                 or _falls_at_once(*given)
                 or _comes_too_late(*given)
                 or _ends_behind_a_restart(lab, name, rates)
@@ -317,10 +317,15 @@ def _warms_up_for_less_than_a_step(schedule: Any, rates: np.ndarray) -> Finding 
     return None
 
 
-def _ends_early(lab: Laboratory, name: str, rates: np.ndarray) -> Finding | None:
+def _ends_early(
+    lab: Laboratory, name: str, optimizer: keras.optimizers.Optimizer, rates: np.ndarray
+) -> Finding | None:
     """Whether a learning rate, given at 101 steps of the run, reaches 0 before the end."""
     updates, steps = lab.updates_per_step(name), lab.num_steps
-    share = int(np.flatnonzero(rates > 1e-3 * rates.max()).max(initial=-1)) + 1
+    largest, later = rates.max(), rates[20:].max()
+    if later <= 0.05 * largest and _lasts_beyond_epochs(lab, optimizer, 0.99 * largest):
+        largest = later  # a head is trained first, then all
+    share = int(np.flatnonzero(rates > 1e-3 * largest).max(initial=-1)) + 1
     if share > 80:
         return None
     seen = f"the learning rate of {name!r} is 0 after {share}% of the {steps} steps"
@@ -340,6 +345,15 @@ def _ends_early(lab: Laboratory, name: str, rates: np.ndarray) -> Finding | None
     )
 
 
+def _lasts_beyond_epochs(
+    lab: Laboratory, optimizer: keras.optimizers.Optimizer, rate: float
+) -> bool:
+    """Whether there is such a rate after more updates than what is counted in epochs lasts for."""
+    first, last = 2 * (lab.num_steps // lab.batches.steps_per_epoch), lab.num_steps - 1
+    late = np.linspace(min(first, last), last, 50).astype(int)
+    return bool(rates_at(optimizer, late).max() >= rate)
+
+
 def _falls_at_once(
     lab: Laboratory, name: str, optimizer: keras.optimizers.Optimizer, rates: np.ndarray
 ) -> Finding | None:
@@ -349,9 +363,8 @@ def _falls_at_once(
     if rates[20:].max() <= 0.05 * largest:
         # A decay as slow as 1 / t is intended (Robbins & Monro, 1951).
         is_sure = np.any(np.diff(rates) >= 0) or rates[-1] <= 0.1 * rates[20]
-        # A head may be trained first, then all, at a much lower rate: for more updates than epochs.
-        late = np.linspace(min(2 * epochs, steps - 1), steps - 1, 50).astype(int)
-        is_sure &= rates_at(optimizer, late).max() < 0.5 * largest
+        # A head may be trained first, then all, at a much lower rate.
+        is_sure &= not _lasts_beyond_epochs(lab, optimizer, 0.5 * largest)
         seen = f"{rates[20:].max() / largest:.1%} of its largest value for the last 80% of the "
         seen += f"{steps} steps"
     elif np.ptp(rates[10:]) == 0 and rates[10] <= 0.2 * largest:
