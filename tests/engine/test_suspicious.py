@@ -3684,6 +3684,25 @@ def head_first(least: float) -> Toy:
     return sound(data=examples(480), optimizer=rate_by(lost))
 
 
+def decoded_from_state(x: Any) -> Any:
+    """A recurrent decoder that begins with what an encoder makes of the whole text."""
+    state = dense(4)(layers.GRU(3)(x))
+    return layers.GRU(4, return_sequences=True)(x, initial_state=state)
+
+
+class WithCode(layers.Layer):  # type: ignore[misc]
+    """Draws a code for each text, and adds it to all words."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.generator = keras.random.SeedGenerator(1)
+
+    def call(self, x: Any) -> Any:
+        mean = tf.reduce_mean(x, axis=1)
+        noise = keras.random.normal(tf.shape(mean), seed=self.generator, dtype=mean.dtype)
+        return x + (mean + tf.exp(mean) * noise)[:, tf.newaxis]
+
+
 SUSPICIOUS: list[tuple[str, Callable[[], Toy]]] = [
     ("rows in two splits", flags_and_age),
     ("marks", goal_reached),
@@ -3714,6 +3733,14 @@ SUSPICIOUS: list[tuple[str, Callable[[], Toy]]] = [
     ("best outputs", lambda: rarely_dies(4800)),
     ("learning rate", lambda: head_first(0.01)),
     ("learning rate", lambda: head_first(0.003)),
+    *(
+        ("later positions", lambda mixed=mixed: next_words(mixed))
+        for mixed in (
+            decoded_from_state,
+            lambda x: layers.RepeatVector(FEATURES)(layers.GRU(3)(x)),
+            lambda x: WithCode()(x),
+        )
+    ),
     ("inputs without the answer", recalled),
     ("inputs without the answer", lambda: headed_by(lambda x: {"a": x[:, 0], "b": x[:, 1]})),
     ("loss falls on one batch", mostly_zero),

@@ -97,13 +97,13 @@ def later_positions(lab: Laboratory) -> Finding:
 
 def _has_a_code(lab: Laboratory) -> bool:
     """Whether a decoder gets a code of the whole sequence, as in a variational autoencoder."""
-    recurrent = keras.layers.RNN | keras.layers.LSTM | keras.layers.GRU | keras.layers.SimpleRNN
+
+    def gets_a_state(layer: keras.layers.Layer) -> bool:
+        is_recurrent = isinstance(layer, keras.layers.RNN)
+        return is_recurrent and any(len(node.input_tensors) > 1 for node in layer._inbound_nodes)
+
     return bool(lab.base.codes) or any(
-        isinstance(layer, keras.layers.RepeatVector)
-        or (
-            isinstance(layer, recurrent)
-            and any(len(node.input_tensors) > 1 for node in layer._inbound_nodes)
-        )
+        isinstance(layer, keras.layers.RepeatVector) or gets_a_state(layer)
         for layer in lab.run.layers
     )
 
