@@ -3703,6 +3703,11 @@ class WithCode(layers.Layer):  # type: ignore[misc]
         return x + (mean + tf.exp(mean) * noise)[:, tf.newaxis]
 
 
+def cooled(replica: Replica) -> tf.Tensor:
+    """A part of the loss that falls slowly, from its full value."""
+    return 0.01 * tf.exp(-tf.cast(replica.step, tf.float32) / 1000)
+
+
 SUSPICIOUS: list[tuple[str, Callable[[], Toy]]] = [
     ("rows in two splits", flags_and_age),
     ("marks", goal_reached),
@@ -3741,6 +3746,7 @@ SUSPICIOUS: list[tuple[str, Callable[[], Toy]]] = [
             lambda x: WithCode()(x),
         )
     ),
+    ("loss schedules", lambda: with_loss(plus(cooled))),
     ("inputs without the answer", recalled),
     ("inputs without the answer", lambda: headed_by(lambda x: {"a": x[:, 0], "b": x[:, 1]})),
     ("loss falls on one batch", mostly_zero),
