@@ -7619,6 +7619,13 @@ def hidden_layer() -> Toy:
     return sound(model=model(Owner))
 
 
+def layer_in_lambda() -> keras.Model:
+    """A Lambda layer calls another layer, which Keras doesn't see."""
+    hidden = dense(FEATURES)
+    hidden.build((None, FEATURES))
+    return model(lambda: layers.Lambda(lambda x: hidden(x)))()  # type: ignore[no-any-return]
+
+
 class Placed(layers.Layer):
     """Adds a number of its own to each unit, in a variable of TensorFlow."""
 
@@ -8199,6 +8206,10 @@ MODES = [
     Fault(
         "variables", lambda: sound(model=model(Placed)),
         "the step reads .*placed/table, which is part of no model: .* or as a tf.Variable",
+    ),
+    Fault(
+        "variables", lambda: sound(model=layer_in_lambda),
+        "the step reads .*kernel, which is part of no model: .* inside a Lambda layer",
     ),
     Fault("variables", hidden_layer, "keep its layer as an attribute of a model", LOOK),
     Fault(

@@ -3708,6 +3708,18 @@ def cooled(replica: Replica) -> tf.Tensor:
     return 0.01 * tf.exp(-tf.cast(replica.step, tf.float32) / 1000)
 
 
+def compared_by_features() -> Toy:
+    """A loss compares what a frozen network sees in both; the model has a Lambda layer."""
+
+    def create_losses() -> dict[str, Any]:
+        features = model(dense)()
+        features.trainable = False
+        return {"main": lambda y, p: tf.reduce_mean(tf.square(features(y) - features(p)), axis=1)}
+
+    create = model(lambda: layers.Lambda(lambda x: 2 * x), last=lambda: dense(FEATURES))
+    return several_numbers(lambda x: x, model=create, losses=create_losses)
+
+
 SUSPICIOUS: list[tuple[str, Callable[[], Toy]]] = [
     ("rows in two splits", flags_and_age),
     ("marks", goal_reached),
@@ -3747,6 +3759,7 @@ SUSPICIOUS: list[tuple[str, Callable[[], Toy]]] = [
         )
     ),
     ("loss schedules", lambda: with_loss(plus(cooled))),
+    ("variables", compared_by_features),
     ("inputs without the answer", recalled),
     ("inputs without the answer", lambda: headed_by(lambda x: {"a": x[:, 0], "b": x[:, 1]})),
     ("loss falls on one batch", mostly_zero),

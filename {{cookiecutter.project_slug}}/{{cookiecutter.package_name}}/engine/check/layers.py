@@ -237,7 +237,8 @@ def _read_in_lambdas(lab: Laboratory) -> set[int]:
         if any(isinstance(layer, keras.layers.Lambda) for layer in model._flatten_layers())
     ]
     for call in lab.training_calls(lab.batch, models) if models else ():
-        graph = tf.function(call.of).get_concrete_function(*call.arguments, **call.keywords).graph
+        function = tf.function(call.of, autograph=False)
+        graph = function.get_concrete_function(*call.arguments, **call.keywords).graph
         found |= {id(v) for v in variables_outside(lab.run, graph)}
     return found
 
