@@ -3720,6 +3720,21 @@ def compared_by_features() -> Toy:
     return several_numbers(lambda x: x, model=create, losses=create_losses)
 
 
+class Experts(layers.Layer):  # type: ignore[misc]
+    """Each row goes through the one layer that a router chooses."""
+
+    def __init__(self, number: int) -> None:
+        super().__init__()
+        self.router = dense(number, use_bias=False)
+        self.experts = [dense() for _ in range(number)]
+
+    def call(self, x: Any) -> Any:
+        gates = tf.nn.softmax(self.router(x))
+        chosen = tf.one_hot(tf.argmax(gates, axis=1), len(self.experts), dtype=gates.dtype)
+        made = tf.stack([expert(x) for expert in self.experts], axis=1)
+        return tf.reduce_sum((chosen * gates)[:, :, tf.newaxis] * made, axis=1)
+
+
 SUSPICIOUS: list[tuple[str, Callable[[], Toy]]] = [
     ("rows in two splits", flags_and_age),
     ("marks", goal_reached),
@@ -4460,6 +4475,8 @@ AS_IT_SHOULD_BE: list[tuple[str, Callable[[], Toy]]] = [
     ("best outputs", lambda: rare_fraud(unknown=np.nan)),
     ("best outputs", lambda: rare_fraud(unknown=-1)),
     ("best outputs", with_bottleneck),
+    ("every weight gets a gradient", lambda: sound(model=model(lambda: Experts(16)))),
+    ("every weight moves", lambda: sound(model=model(lambda: Experts(16)))),
     ("every weight gets a gradient", lambda: rebuilding_gan(tf.identity)),
     ("outputs reach the targets", with_matches),
     ("class weights", renamed_by_augmentation),
@@ -5016,10 +5033,11 @@ def test_a_step_may_refuse_parts_that_do_not_belong_together(
     ("toy", "verdict"),
     [
         (lambda: sound(model=model(partial(Seldom, 1e-9))), "look"),
+        (lambda: sound(model=model(lambda: Experts(16))), "look"),
         (lambda: sound(model=model(partial(Seldom, 1e-9), Unused)), "WRONG"),
         (lambda: late_penalty(lambda step: step > 150), "ok"),
     ],
-    ids=["seldom drawn", "unused", "late"],
+    ids=["seldom drawn", "seldom chosen", "unused", "late"],
 )
 def test_little_time_says_less_of_weights_without_gradient(
     toy: Callable[[], Toy], verdict: str, monkeypatch: pytest.MonkeyPatch

@@ -573,7 +573,7 @@ class Laboratory(Runs):
 
     @property
     def reached_later(self) -> set[int]:
-        """The ids of variables to which other batches, or later steps, give a gradient.
+        """The ids of variables that get a gradient in other batches or steps, or by other weights.
 
         For example experts that get few examples, where a part of the loss starts later, occurs
         every few steps or is seldom drawn, and where a callback raises a factor that is 0 at first.
@@ -608,10 +608,13 @@ class Laboratory(Runs):
         for factor in factors:
             factor.assign(1.0)
         found |= self.reached(self.look(self.batch)) if factors else set()
-        if not wanted <= found:  # a router may choose none of its experts at first, by chance
-            others = self.of_other_seed.trainable_variables
-            for v, other in zip(self.run.trainable_variables, others, strict=True):
-                v.assign(other.numpy())
+        # A router may choose none of its experts at first, by chance, but does with other weights.
+        numbers, spent = np.random.default_rng(0), secs_of_work()
+        for _ in range(LATER_LOOKS):
+            if wanted & self.traced.teachable <= found or spent() > LONGEST_TRAINING:
+                break
+            for v in self.run.trainable_variables:
+                v.assign(numbers.permutation(self.initial[id(v)].ravel()).reshape(v.shape))
             found |= self.reached(self.look(self.batch))
         self.reset()
         return found, looks
