@@ -3735,6 +3735,23 @@ class Experts(layers.Layer):  # type: ignore[misc]
         return tf.reduce_sum((chosen * gates)[:, :, tf.newaxis] * made, axis=1)
 
 
+def with_target_critic() -> Toy:
+    """A callback copies a critic now and then to another one, which is frozen."""
+
+    def create() -> dict[str, keras.Model]:
+        models: dict[str, keras.Model] = GAN.model()
+        target = keras.models.clone_model(models["discriminator"])
+        target.set_weights(models["discriminator"].get_weights())
+        target.trainable = False
+        return {**models, "discriminator_target": target}
+
+    def copy(event: Event) -> None:
+        models = event.run.models
+        models["discriminator_target"].set_weights(models["discriminator"].get_weights())
+
+    return replace(GAN, model=create, callbacks=lambda: [every_steps(300, copy)])
+
+
 SUSPICIOUS: list[tuple[str, Callable[[], Toy]]] = [
     ("rows in two splits", flags_and_age),
     ("marks", goal_reached),
@@ -4477,6 +4494,7 @@ AS_IT_SHOULD_BE: list[tuple[str, Callable[[], Toy]]] = [
     ("best outputs", with_bottleneck),
     ("every weight gets a gradient", lambda: sound(model=model(lambda: Experts(16)))),
     ("every weight moves", lambda: sound(model=model(lambda: Experts(16)))),
+    ("every weight moves", with_target_critic),
     ("every weight gets a gradient", lambda: rebuilding_gan(tf.identity)),
     ("outputs reach the targets", with_matches),
     ("class weights", renamed_by_augmentation),

@@ -1002,23 +1002,24 @@ def _frozen_at_random(lab: Laboratory) -> Finding | None:
     # A step may change frozen weights, such as a moving average.
     state = _state_behind(lab)
     others = frozen(lab.of_other_seed)
-    paths = list(dict.fromkeys(
-        v.path
+    paths = {  # which two models may share
+        id(v): v.path
         for v, w in zip(now, others, strict=True)
         if id(v) in state and np.array_equal(state[id(v)], lab.initial[id(v)])
         and not np.array_equal(state[id(v)], w.numpy())
-    ))  # fmt: skip
+    }  # fmt: skip
     if not paths:
         return None
     # After trainable layers, fixed random numbers may be intended.
     judges = [model for name, model in lab.run.models.items()
               if JUDGES & words_of(name) and not FOLLOWERS & words_of(name)]  # fmt: skip
-    matrices = ([v.path for v in model.weights if len(v.shape) > 1] for model in judges)
+    matrices = ([id(v) for v in model.weights if len(v.shape) > 1] for model in judges)
     is_first = any(own and own[0] in paths for own in matrices)
     if not is_first and _are_set_by_callbacks(lab):
         return None
     return (wrong if is_first else look)(
-        f"{', '.join(paths[:3])} is frozen, and another --seed gives it other values",
+        f"{', '.join([*dict.fromkeys(paths.values())][:3])} is frozen, and another --seed gives it "
+        "other values",
         "these weights were never trained: the file isn't loaded, or is loaded too late",
         "load them, or train them",
     )
