@@ -5336,8 +5336,9 @@ TRAINING = [
     Fault(
         "every weight moves",
         lambda: sound(process_gradients=lambda gs, vs: [0 * gs[0], *gs[1:]]),
-        "hidden/kernel doesn't change",
+        "hidden/kernel doesn't change", LOOK,
     ),
+    Fault("every weight moves", lambda: sound(model=model(Unused)), "idle doesn't change"),
     Fault(
         "every weight moves", lambda: sound(model=frozen_model(keras.initializers.GlorotUniform)),
         "hidden/kernel is frozen, and another --seed gives it other values", LOOK,

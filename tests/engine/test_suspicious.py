@@ -3752,6 +3752,12 @@ def with_target_critic() -> Toy:
     return replace(GAN, model=create, callbacks=lambda: [every_steps(300, copy)])
 
 
+def frozen_by_path(gradients: list[tf.Tensor], variables: list[Any]) -> list[tf.Tensor]:
+    """Gradients, of which those of a layer become 0."""
+    pairs = zip(gradients, variables, strict=True)
+    return [tf.zeros_like(g) if "hidden" in v.path else g for g, v in pairs]
+
+
 SUSPICIOUS: list[tuple[str, Callable[[], Toy]]] = [
     ("rows in two splits", flags_and_age),
     ("marks", goal_reached),
@@ -3775,9 +3781,11 @@ SUSPICIOUS: list[tuple[str, Callable[[], Toy]]] = [
         for toy in (
             lambda: sound(model=one_of_two_outputs),
             lambda: sound(model=blocks()),
+            lambda: sound(process_gradients=frozen_by_path),
             part_of_a_file,
         )
     ),
+    ("process_gradients", lambda: sound(process_gradients=frozen_by_path)),
     ("padded tokens", convolved_words),
     ("best outputs", lambda: rarely_dies(4800)),
     ("learning rate", lambda: head_first(0.01)),

@@ -549,11 +549,11 @@ def _processed(
 def zeroed(lab: Laboratory) -> set[str]:
     """The paths of variables whose gradients process_gradients leaves out, beside others.
 
-    Not those from which it takes their mean along an axis with one number.
+    Not those of one number, or of one along an axis, from which it may take their mean.
     """
     shapes = {v.path: v.shape for n in lab.run.optimizers for v in lab.run.variables_of(n)}
     made = _processed(lab)
-    left_out = {path for path, _, b in made if not b.any() and 1 not in shapes[path]}
+    left_out = {path for path, _, b in made if not b.any() and min(shapes[path], default=1) > 1}
     return left_out if any(b.any() for *_, b in made) else set()
 
 
