@@ -3758,6 +3758,19 @@ def frozen_by_path(gradients: list[tf.Tensor], variables: list[Any]) -> list[tf.
     return [tf.zeros_like(g) if "hidden" in v.path else g for g, v in pairs]
 
 
+def drawn_in_step() -> Toy:
+    """The step draws all examples; the data only counts them."""
+
+    def own(run: Run, batch: Any, replica: Replica) -> dict[str, tf.Tensor]:
+        _, weights = batch
+        x = tf.random.stateless_uniform((weights.shape[0], FEATURES), replica.seed, -1.0, 1.0)
+        per_example = tf.square(run.model(x, training=True)[:, 0] - tf.reduce_prod(x, axis=1))
+        return {"main": compute_loss(per_example, weights, run.model, replica)}
+
+    numbers = np.arange(ROWS, dtype="float32")[:, np.newaxis]
+    return sound(data=(numbers,), train_steps=(own,), others={}, losses=dict, metrics=dict)
+
+
 SUSPICIOUS: list[tuple[str, Callable[[], Toy]]] = [
     ("rows in two splits", flags_and_age),
     ("marks", goal_reached),
@@ -3800,6 +3813,7 @@ SUSPICIOUS: list[tuple[str, Callable[[], Toy]]] = [
     ),
     ("loss schedules", lambda: with_loss(plus(cooled))),
     ("variables", compared_by_features),
+    ("inputs matter", drawn_in_step),
     ("inputs without the answer", recalled),
     ("inputs without the answer", lambda: headed_by(lambda x: {"a": x[:, 0], "b": x[:, 1]})),
     ("loss falls on one batch", mostly_zero),
