@@ -314,21 +314,26 @@ def masked_labels(masked: Callable[[tf.Tensor, tf.Tensor], tf.Tensor], mask: str
     )  # fmt: skip
 
 
-def timed(event_in_loss: bool, loss: Callable[..., Any] = losses.MeanSquaredError) -> Toy:
+def timed(
+    event_in_loss: bool,
+    loss: Callable[..., Any] = losses.MeanSquaredError,
+    number: str = "month",
+    event: str = "left",
+) -> Toy:
     """A time for each example, at which it left or was seen last; a metric is of those who left."""
 
     def step(run: Run, batch: Any, replica: Replica) -> dict[str, tf.Tensor]:
         inputs, labels, weights = batch
         months = run.model(inputs, training=True)
-        per_example = run.losses["main"](labels["month"], months)
-        run.metrics["error"].update_state(per_example, weights * labels["left"])
-        per_example *= labels["left"] if event_in_loss else 1.0
+        per_example = run.losses["main"](labels[number], months)
+        run.metrics["error"].update_state(per_example, weights * labels[event])
+        per_example *= labels[event] if event_in_loss else 1.0
         return {"main": compute_loss(per_example, weights, run.model, replica)}
 
-    inputs, month = examples()
+    inputs, months = examples()
     left = (np.arange(ROWS) % 3 > 0).astype("float32")
     return sound(
-        data=(inputs, {"month": month[:, np.newaxis], "left": left}), others={},
+        data=(inputs, {number: months[:, np.newaxis], event: left}), others={},
         losses=lambda: {"main": loss(reduction="none")},
         metrics=lambda: {"error": metrics.Mean()}, train_steps=(step,),
     )  # fmt: skip
@@ -8944,6 +8949,10 @@ MODES = [
     Fault(
         "inputs matter", lambda: timed(event_in_loss=False),
         r"the same with labels\['left'\] of .*, but metrics aren't: .* or is it for metrics", LOOK,
+    ),
+    Fault(
+        "inputs matter", lambda: timed(event_in_loss=False, number="months", event="died"),
+        r"the same with labels\['died'\] of other examples, which are 0 or 1: censored",
     ),
     Fault("inputs matter", with_unused_mask, r"the same with inputs\['mask'\] of other", LOOK),
     Fault(

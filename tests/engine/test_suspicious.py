@@ -3814,6 +3814,7 @@ SUSPICIOUS: list[tuple[str, Callable[[], Toy]]] = [
     ("loss schedules", lambda: with_loss(plus(cooled))),
     ("variables", compared_by_features),
     ("inputs matter", drawn_in_step),
+    ("inputs matter", lambda: timed(event_in_loss=False, number="stay", event="died")),
     ("inputs without the answer", recalled),
     ("inputs without the answer", lambda: headed_by(lambda x: {"a": x[:, 0], "b": x[:, 1]})),
     ("loss falls on one batch", mostly_zero),

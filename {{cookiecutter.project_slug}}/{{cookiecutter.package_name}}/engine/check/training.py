@@ -41,7 +41,10 @@ MOST_PARTS = 8  # of a batch; each one takes a step
 MOST_BATCHES = 20  # in which no row may count; each one takes two steps
 FEW_MASKED = 30  # labels, which may be the same by chance
 EVENTS = {"event", "events", "censored", "uncensored", "died", "dead", "death", "failed"}
-TIMES = {"time", "times", "duration", "durations", "days", "months", "tenure", "survival", "age"}
+TIMES = {
+    "time", "times", "duration", "day", "days", "month", "months", "year", "years", "tenure",
+    "survival", "age",
+}  # fmt: skip
 ENDS = {"done", "dones", "terminal", "terminals", "terminated", "ended"}
 REWARDS = {"reward", "rewards", "rew", "cost", "costs"}
 OTHER_DRAWS = "not looked at: random numbers that aren't those of rows are as many as half of them"
@@ -462,9 +465,10 @@ def inputs_matter(lab: Laboratory) -> Finding:
             if words_of(name) & ENDS:
                 cause = "the value of a state counts what would come behind the end of an episode"
                 fix = f"multiply the value of the next state by 1 - {name}"
-            # It may be a group, of which a metric tells, unless there is the time of the event.
-            times = any(words_of(n) & TIMES for n in lab.named_batch if n not in idle)
-            is_group = not times and _is_in_metrics(lab, name, idle[name])
+            # It may be a group, of which a metric tells, unless the loss has the time of the event.
+            has_time = any(n.startswith("labels") and words_of(n) & TIMES
+                           for n in lab.named_batch if n not in idle)  # fmt: skip
+            is_group = not has_time and _is_in_metrics(lab, name, idle[name])
             return (look if is_group else wrong)(
                 f"every loss is the same with {name} of other examples, which are 0 or 1",
                 cause,
