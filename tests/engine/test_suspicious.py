@@ -3771,6 +3771,28 @@ def drawn_in_step() -> Toy:
     return sound(data=(numbers,), train_steps=(own,), others={}, losses=dict, metrics=dict)
 
 
+def pair_of_organs() -> Toy:
+    """Masks of the left and of the right organ, whose sizes go together."""
+
+    def own(run: Run, batch: Any, replica: Replica) -> dict[str, tf.Tensor]:
+        images, labels, weights = batch
+        errors = tf.concat([*labels.values()], axis=3) - run.model(images, training=True)
+        per_example = tf.reduce_mean(tf.square(errors), axis=(1, 2, 3))
+        return {"main": compute_loss(per_example, weights, run.model, replica)}
+
+    y, x = np.mgrid[:16, :16]
+    far = np.square((x - 4) / 2) + np.square((y - 8) / 5)  # from the middle of the left one
+    numbers = np.random.default_rng(1)
+    sizes = numbers.normal(1, 0.2, (ROWS, 1, 1)) + numbers.normal(0, 0.05, (2, ROWS, 1, 1))
+    left, right = (far < np.square(sizes)).astype("float32")[..., np.newaxis]
+    labels = {"left": left, "right": right[:, :, ::-1]}
+    create = partial(layers.Conv2D, 2, 3, padding="same")
+    return sound(
+        model=lambda: keras.Sequential([keras.Input((16, 16, 1)), create()]),
+        data=(left + labels["right"], labels), train_steps=(own,), others={}, metrics=dict,
+    )  # fmt: skip
+
+
 SUSPICIOUS: list[tuple[str, Callable[[], Toy]]] = [
     ("rows in two splits", flags_and_age),
     ("marks", goal_reached),
@@ -3815,6 +3837,7 @@ SUSPICIOUS: list[tuple[str, Callable[[], Toy]]] = [
     ("variables", compared_by_features),
     ("inputs matter", drawn_in_step),
     ("inputs matter", lambda: timed(event_in_loss=False, number="stay", event="died")),
+    ("labels belong to inputs", pair_of_organs),
     ("inputs without the answer", recalled),
     ("inputs without the answer", lambda: headed_by(lambda x: {"a": x[:, 0], "b": x[:, 1]})),
     ("loss falls on one batch", mostly_zero),
