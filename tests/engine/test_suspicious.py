@@ -3793,6 +3793,23 @@ def pair_of_organs() -> Toy:
     )  # fmt: skip
 
 
+def pretrained_generator() -> Toy:
+    """A generator from a file, and a discriminator that is held back by a smaller rate."""
+
+    def create_model() -> dict[str, keras.Model]:
+        models: dict[str, keras.Model] = GAN.model()
+        with tempfile.TemporaryDirectory() as directory:
+            file = Path(directory) / "generator.weights.h5"
+            models["generator"].save_weights(file)
+            models["generator"].load_weights(file)
+        return models
+
+    return replace(GAN, model=create_model, optimizer=lambda: {
+        name: keras.optimizers.SGD(rate)
+        for name, rate in {"discriminator": 0.01, "generator": 0.1}.items()
+    })  # fmt: skip
+
+
 SUSPICIOUS: list[tuple[str, Callable[[], Toy]]] = [
     ("rows in two splits", flags_and_age),
     ("marks", goal_reached),
@@ -4541,6 +4558,7 @@ AS_IT_SHOULD_BE: list[tuple[str, Callable[[], Toy]]] = [
     ("every weight gets a gradient", lambda: sound(model=model(lambda: Experts(16)))),
     ("every weight moves", lambda: sound(model=model(lambda: Experts(16)))),
     ("every weight moves", with_target_critic),
+    ("learning rate", pretrained_generator),
     ("every weight gets a gradient", lambda: rebuilding_gan(tf.identity)),
     ("outputs reach the targets", with_matches),
     ("class weights", renamed_by_augmentation),
