@@ -5253,3 +5253,32 @@ def test_the_seed_of_a_run_orders_no_data() -> None:
     assert lab.run
     finding = RELATIONS["the same data again"].observe(lab)
     assert finding.verdict == "ok", finding
+
+
+def in_order_of_labels(labels: np.ndarray, classes: int = CLASSES) -> Toy:
+    """A stream in the order of its labels, of which validation has each as often."""
+    return sound(
+        model=model(last=lambda: dense(classes)), data=stream((examples(len(labels))[0], labels)),
+        others={"validation": (examples(60, 2)[0], np.resize(np.unique(labels), 60))},
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("name", "read", "toy", "verdict"),
+    [
+        ("labels", 60, lambda: in_order_of_labels(np.arange(300) // 100), "ok"),
+        ("labels", 150, lambda: in_order_of_labels(np.arange(300) // 100), "ok"),
+        ("labels are mixed", 60, lambda: in_order_of_labels(np.arange(300) // 100), "ok"),
+        # The first batches have not all of them.
+        ("labels", 60, lambda: in_order_of_labels(np.arange(300) // 298), "look"),
+        ("labels", 60, lambda: in_order_of_labels(np.arange(300) // 10, 30), "look"),
+    ],
+    ids=["one of three", "two of three", "mixed", "a rare one", "many"],
+)
+def test_a_stream_of_which_little_is_read_may_be_in_the_order_of_its_labels(
+    name: str, read: int, toy: Callable[[], Toy], verdict: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A shuffle mixes more than is read in time."""
+    monkeypatch.setattr("proof.engine.check.runs.EXAMPLES_READ", read)
+    finding = RELATIONS[name].observe(laboratory(toy()))
+    assert finding.verdict == verdict, finding

@@ -253,7 +253,8 @@ def labels(lab: Laboratory) -> Finding:
             elif name in lab.examples["train"] and array.ndim == 1:
                 train = _in_training(lab, name)
                 found = _unknown_labels(lab, split, name, train, classes)
-                uneven += [] if found or split == "train" else _other_shares(train, array, split)
+                if not found and split != "train" and _is_known(lab):
+                    uneven += _other_shares(train, array, split)
             if found:
                 return found
     if uneven:
@@ -369,10 +370,10 @@ def _outside_classes(
 
 def _in_training(lab: Laboratory, name: str) -> np.ndarray:
     """The labels of training examples, as their augmentation makes them if the data has one."""
-    train = lab.examples["train"][name]
+    train = np.ravel(lab.examples["train"][name])
     if not lab.is_whole("train"):  # what is read of a stream may be of one class, in its order
         shuffled = (dict(named_leaves(batch))[name] for batch in lab.plain_batches)
-        return np.concatenate([train, *map(np.ravel, shuffled)])
+        train = np.concatenate([train, *map(np.ravel, shuffled)])
     given = np.ravel(lab.named_batch.get(name, train))
     return given if np.ptp(train) == 0 < np.ptp(given) else train
 
@@ -472,8 +473,10 @@ def labels_are_mixed(lab: Laboratory) -> Finding:
     batches = (dict(named_leaves(batch))["labels"] for batch in lab.plain_batches)
     of_batch = np.concatenate([np.asarray(labels[0]) for labels in batches])
     # Of a long stream only some are read; then other splits tell which classes there are.
-    splits = ["train"] if lab.is_whole("train") else [*known]
-    for split in splits if _is_known(lab) else splits[1:]:
+    splits = ["train"] if lab.is_whole("train") else known
+    for split in splits:
+        if split == "train" and not _is_known(lab):
+            continue
         labels = known[split]
         classes, times = np.unique(labels, return_counts=True)
         shares, there = times / len(labels), np.array([np.mean(of_batch == c) for c in classes])
