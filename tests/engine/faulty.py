@@ -6811,6 +6811,13 @@ def copied(originals: np.ndarray, noise: float = 0.01, missing: float = 0.0, mov
     )
 
 
+def copied_once() -> Toy:
+    """Each of 200 examples, and one copy of it with noise, for validation."""
+    inputs, labels = examples(200)
+    noisy = inputs + 0.01 * np.random.default_rng(1).normal(size=inputs.shape).astype("float32")
+    return sound(data=(inputs, labels), others={"validation": (noisy, labels)})
+
+
 def visits(by_chance: bool) -> Toy:
     """What is measured of 200 patients at three visits, and what follows; the last one is tested.
 
@@ -9220,6 +9227,7 @@ MODES = [
     Fault("labels", numbers_of_things, "100% of the validation labels, such as .*, never", LOOK),
     Fault("labels belong to inputs", lambda: mislabeled(0.7), "but not in train data", LOOK),
     Fault("rows in two splits", faces, "examples are much nearer to some", LOOK),
+    Fault("rows in two splits", copied_once, "100% of the validation examples are much nearer"),
     Fault("rows in two splits", lambda: parts_of_one_graph(same=True), "training examples too"),
     Fault(
         "first loss", lambda: sound(model=model(lambda: layers.Rescaling(30))),

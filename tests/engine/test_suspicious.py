@@ -3810,6 +3810,24 @@ def pretrained_generator() -> Toy:
     })  # fmt: skip
 
 
+def later_month() -> Toy:
+    """What changes slowly of 200 customers, in five months and the next, where a third are new.
+
+    Some of them don't pay.
+    """
+    numbers = np.random.default_rng(1)
+    months = [numbers.normal(size=(200, 8))]
+    for _ in range(5):
+        months.append(months[-1] + 0.1 * numbers.normal(size=(200, 8)))
+    months[-1][::3] = numbers.normal(size=(67, 8))
+    inputs = np.concatenate(months).astype("float32")
+    labels = (inputs[:, 0] + numbers.normal(size=1200) > 2).astype("int64")
+    return sound(
+        model=lambda: keras.Sequential([keras.Input((8,)), dense(2)]),
+        data=(inputs[:1000], labels[:1000]), others={"validation": (inputs[1000:], labels[1000:])},
+    )  # fmt: skip
+
+
 SUSPICIOUS: list[tuple[str, Callable[[], Toy]]] = [
     ("rows in two splits", flags_and_age),
     ("marks", goal_reached),
@@ -4397,6 +4415,7 @@ SUSPICIOUS: list[tuple[str, Callable[[], Toy]]] = [
     ("padded inputs", lambda: with_lengths(True, 5)),
     ("two replicas make the same step as one", lambda: copied_every(50)),
     ("moving averages", lambda: averaged(0.9999, trained=True)),
+    ("rows in two splits", later_month),
 ]
 
 
