@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import tempfile
 import time
+import tracemalloc
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
@@ -16,7 +17,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 from proof.engine.callbacks import Callback, Event, at_step, every_epochs, every_steps
-from proof.engine.check import RELATIONS, check
+from proof.engine.check import RELATIONS, check, neighbors, scales
 from proof.engine.check.numbers import equal, told_apart, with_array
 from proof.engine.check.runs import secs_of_work
 from proof.engine.random_access import RandomAccess
@@ -5301,3 +5302,26 @@ def test_a_stream_of_which_little_is_read_may_be_in_the_order_of_its_labels(
     monkeypatch.setattr("proof.engine.check.runs.EXAMPLES_READ", read)
     finding = RELATIONS[name].observe(laboratory(toy()))
     assert finding.verdict == verdict, finding
+
+
+def test_large_data_takes_little_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Beside the data itself, which may be as large as memory."""
+    numbers = np.random.default_rng(1)
+    pictures = numbers.integers(0, 256, (30, 128, 128, 3), "uint8")
+    monkeypatch.setattr(scales, "MOST_NUMBERS", 100_000)
+    monkeypatch.setattr(neighbors, "MOST_NUMBERS", 100_000)
+
+    def used(function: Callable[..., Any], *arguments: Any) -> float:
+        tracemalloc.start()
+        try:
+            function(*arguments)
+            return tracemalloc.get_traced_memory()[1] / pictures.nbytes
+        finally:
+            tracemalloc.stop()
+
+    split = {"inputs": pictures, "labels": np.arange(30) % 2}
+    assert used(neighbors.points, {"train": split}) < 2
+    rows = neighbors.Points(numbers.normal(size=(4_000, 2)), np.arange(4_000) % 2)
+    assert used(neighbors.tell_nothing, rows) < 2
+    for x in (pictures, pictures.astype("float32")):
+        assert used(scales._compared, "inputs", "validation", x, x[:10], None) < 2
