@@ -3829,6 +3829,18 @@ def later_month() -> Toy:
     )  # fmt: skip
 
 
+def weak_signal(shape: tuple[int, ...], rows: int, weight: float) -> Toy:
+    """Each of the first five numbers says a little of the label, which only many rows show."""
+    numbers = np.random.default_rng(1)
+    inputs = numbers.normal(size=(rows, *shape)).astype("float32")
+    said = weight * inputs.reshape(rows, -1)[:, :5].sum(axis=1)
+    labels = (said + numbers.normal(size=rows) > 0).astype("int64")
+    return sound(
+        model=lambda: keras.Sequential([keras.Input(shape), layers.Flatten(), dense(2)]),
+        data=(inputs, labels), others={},
+    )  # fmt: skip
+
+
 SUSPICIOUS: list[tuple[str, Callable[[], Toy]]] = [
     ("rows in two splits", flags_and_age),
     ("marks", goal_reached),
@@ -4417,6 +4429,8 @@ SUSPICIOUS: list[tuple[str, Callable[[], Toy]]] = [
     ("two replicas make the same step as one", lambda: copied_every(50)),
     ("moving averages", lambda: averaged(0.9999, trained=True)),
     ("rows in two splits", later_month),
+    ("labels belong to inputs", lambda: weak_signal((FEATURES,), 20_000, 0.04)),
+    ("labels belong to inputs", lambda: weak_signal((8, 8, 1), 3_000, 0.12)),
 ]
 
 
