@@ -3841,6 +3841,28 @@ def weak_signal(shape: tuple[int, ...], rows: int, weight: float) -> Toy:
     )  # fmt: skip
 
 
+def only_numbers_of_examples(augmented: bool) -> Toy:
+    """The augmentation or a step draws the examples; the data is zeros, one for each."""
+
+    def drawn(x: tf.Tensor, seed: tf.Tensor) -> tf.Tensor:
+        return tf.random.stateless_normal(tf.shape(x), seed, dtype=x.dtype)
+
+    def own(run: Run, batch: Any, replica: Replica) -> dict[str, tf.Tensor]:
+        x, weights = batch
+        x = x if augmented else drawn(x, replica.seed)
+        per_example = tf.square(run.model(x, training=True)[:, 0] - tf.sin(x[:, 0]))
+        return {"main": compute_loss(per_example, weights, run.model, replica)}
+
+    def augment(batch: Any, seed: tf.Tensor) -> Any:
+        return drawn(batch[0], seed), *batch[1:]
+
+    return with_step(
+        own, model=model(dense, last=lambda: dense(1)), augment=augment if augmented else None,
+        data=np.zeros((ROWS, FEATURES), "float32"), losses=dict, metrics=dict,
+        others={"validation": np.zeros((60, FEATURES), "float32")},
+    )  # fmt: skip
+
+
 SUSPICIOUS: list[tuple[str, Callable[[], Toy]]] = [
     ("rows in two splits", flags_and_age),
     ("marks", goal_reached),
@@ -4431,6 +4453,9 @@ SUSPICIOUS: list[tuple[str, Callable[[], Toy]]] = [
     ("rows in two splits", later_month),
     ("labels belong to inputs", lambda: weak_signal((FEATURES,), 20_000, 0.04)),
     ("labels belong to inputs", lambda: weak_signal((8, 8, 1), 3_000, 0.12)),
+    ("sizes", lambda: only_numbers_of_examples(augmented=True)),
+    ("sizes", lambda: only_numbers_of_examples(augmented=False)),
+    ("rows in two splits", lambda: only_numbers_of_examples(augmented=False)),
 ]
 
 

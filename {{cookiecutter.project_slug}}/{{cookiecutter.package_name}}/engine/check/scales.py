@@ -210,10 +210,10 @@ def _size_of_inputs(lab: Laboratory, name: str, array: np.ndarray) -> Finding | 
     """Whether inputs of training data are constant, too large or too small."""
     if len(array) > 1 and array.size and np.ptp(array) == 0:
         is_only_one = sum(each.startswith("inputs") for each in lab.examples["train"]) == 1
-        given = lab.named_batch.get(name, array)
         # Steps and augmentations may draw the examples; a mask may be all ones.
-        is_drawn = bool(lab.base.drawn) or np.ptp(given) > 0
-        return (wrong if is_only_one and not is_drawn else look)(
+        read = [numbers_of(call.arguments) for call in lab.calls_in_training]
+        is_read = bool(read) and all(x is not None and np.ptp(x) == 0 for x in read)
+        return (wrong if is_only_one and is_read else look)(
             f"{name} of training data are all {array.flat[0]:g}"
         )
     if (constant := _almost_constant(array)) is not None:
