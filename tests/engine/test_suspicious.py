@@ -3863,6 +3863,12 @@ def only_numbers_of_examples(augmented: bool) -> Toy:
     )  # fmt: skip
 
 
+def logarithms_of_counts() -> Toy:
+    """The logarithms of counts, to which a little is added, since many are 0."""
+    counts = np.random.default_rng(1).poisson(np.exp(examples()[0]))
+    return sound(data=(np.log(counts + 1e-10).astype("float32"), examples()[1]), others={})
+
+
 SUSPICIOUS: list[tuple[str, Callable[[], Toy]]] = [
     ("rows in two splits", flags_and_age),
     ("marks", goal_reached),
@@ -4456,6 +4462,7 @@ SUSPICIOUS: list[tuple[str, Callable[[], Toy]]] = [
     ("sizes", lambda: only_numbers_of_examples(augmented=True)),
     ("sizes", lambda: only_numbers_of_examples(augmented=False)),
     ("rows in two splits", lambda: only_numbers_of_examples(augmented=False)),
+    ("marks", logarithms_of_counts),
 ]
 
 
