@@ -3869,6 +3869,23 @@ def logarithms_of_counts() -> Toy:
     return sound(data=(np.log(counts + 1e-10).astype("float32"), examples()[1]), others={})
 
 
+def predictions_first() -> Toy:
+    """A loss of one's own takes predictions before labels, and a metric of Keras after them."""
+
+    def own(run: Run, batch: Any, replica: Replica) -> dict[str, tf.Tensor]:
+        inputs, labels, weights = batch
+        predictions = run.model(inputs, training=True)
+        run.metrics["error"].update_state(labels[:, tf.newaxis], predictions, weights)
+        per_example = run.losses["main"](predictions, labels)
+        return {"main": compute_loss(per_example, weights, run.model, replica)}
+
+    return regression(
+        train_steps=(own,), validation_step=own,
+        losses=lambda: {"main": lambda p, y: tf.square(p[:, 0] - y)},
+        metrics=lambda: {"error": metrics.MeanAbsoluteError()},
+    )  # fmt: skip
+
+
 SUSPICIOUS: list[tuple[str, Callable[[], Toy]]] = [
     ("rows in two splits", flags_and_age),
     ("marks", goal_reached),
@@ -4934,6 +4951,7 @@ AS_IT_SHOULD_BE: list[tuple[str, Callable[[], Toy]]] = [
     ("augmentation", lambda: with_latents(1)),
     ("augmentation", lambda: with_latents(1, named=False)),
     ("augmentation", lambda: texts_dropped(seeds=2)),
+    ("metrics", predictions_first),
 ]
 
 

@@ -612,10 +612,8 @@ def _beyond_classes(labels: Any, predictions: Any, weights: Any = 1) -> np.ndarr
 def _are_exchanged(lab: Laboratory, values: list[np.ndarray]) -> bool:
     """Whether a metric gets the arguments of the loss in swapped order."""
     given = [np.ravel(each) for each in values[:2]]
-    leaves = lab.named_batch.items()
-    labels_of_batch = [np.ravel(t[0]) for n, t in leaves if n.startswith("labels")]
-    if any(np.array_equal(given[0], labels) for labels in labels_of_batch):
-        return False  # it is a loss of one's own that takes predictions first
+    if any(np.array_equal(given[0], np.ravel(t)) for t in lab.named_batch.values()):
+        return False  # these are no predictions: it is the loss that takes predictions first
     return any(
         all(map(np.array_equal, given, (np.ravel(predictions), np.ravel(labels))))
         and not np.array_equal(given[0], given[1])
