@@ -3886,6 +3886,29 @@ def predictions_first() -> Toy:
     )  # fmt: skip
 
 
+def from_those_before() -> Toy:
+    """The next numbers of a series, each from the one before it: the last known one at first."""
+    series = np.random.default_rng(7).normal(size=(ROWS + 60, 12)).cumsum(axis=1).astype("float32")
+    known, labels = series[:, :8], series[:, 7:]
+
+    def create() -> keras.Model:
+        x = {n: keras.Input((size,), name=n) for n, size in (("known", 8), ("before", 4))}
+        before = layers.Conv1D(1, 1)(x["before"][..., tf.newaxis])[..., 0]
+        return keras.Model(x, dense(4)(x["known"]) + before)
+
+    def own(run: Run, batch: Any, replica: Replica) -> dict[str, tf.Tensor]:
+        inputs, labels, weights = batch
+        made = run.model({"known": inputs, "before": labels[:, :-1]}, training=True)
+        per_example = run.losses["main"](labels[:, 1:], made)
+        return {"main": compute_loss(per_example, weights, run.model, replica)}
+
+    return with_step(
+        own, model=create, data=(known[:ROWS], labels[:ROWS]), metrics=dict,
+        others={"validation": (known[ROWS:], labels[ROWS:])},
+        losses=lambda: {"main": losses.MeanSquaredError(reduction="none")},
+    )  # fmt: skip
+
+
 SUSPICIOUS: list[tuple[str, Callable[[], Toy]]] = [
     ("rows in two splits", flags_and_age),
     ("marks", goal_reached),
@@ -4952,6 +4975,7 @@ AS_IT_SHOULD_BE: list[tuple[str, Callable[[], Toy]]] = [
     ("augmentation", lambda: with_latents(1, named=False)),
     ("augmentation", lambda: texts_dropped(seeds=2)),
     ("metrics", predictions_first),
+    ("inputs without the answer", from_those_before),
 ]
 
 

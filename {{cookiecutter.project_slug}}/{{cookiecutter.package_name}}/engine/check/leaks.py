@@ -93,11 +93,12 @@ def _begins_too_early(lab: Laboratory) -> Finding | None:
 
 
 def _is_compared(lab: Laboratory) -> bool:
-    """Whether a loss gets the first of several labels, which may be a decoder's first input."""
-    first = np.asarray(lab.named_batch["labels"])[0, :, 0]
-    given = [np.asarray(labels) for _, (labels, *_) in lab.base.all_calls if labels is not None]
-    columns = (x.reshape(len(x), -1).T for x in given if x.shape[:1] == first.shape)
-    return not given or any(np.any(np.all(each == first, axis=1)) for each in columns)
+    """Whether losses get the first of several labels; it may be the first input of a decoder."""
+    if (other := _with_another(lab, "labels", 0)) is None:
+        return True
+    calls = ([labels for _, (labels, *_) in each.all_calls] for each in (lab.base, other))
+    here, there = ([x for x in tf.nest.flatten(each) if x is not None] for each in calls)
+    return not here or not all(map(np.array_equal, here, there))
 
 
 def _label_as_it_is(lab: Laboratory, name: str, y: np.ndarray) -> Finding | None:
