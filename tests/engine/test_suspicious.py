@@ -3909,6 +3909,19 @@ def from_those_before() -> Toy:
     )  # fmt: skip
 
 
+def degrees() -> Toy:
+    """Degrees Celsius, each of which comes several times, and degrees Fahrenheit."""
+
+    def split(rows: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
+        celsius = np.random.default_rng(seed).integers(0, 40, (rows, 1)).astype("float32")
+        return celsius, 1.8 * celsius[:, 0] + 32
+
+    return regression(
+        model=lambda: keras.Sequential([keras.Input((1,)), dense(1)]),
+        data=split(ROWS, 1), others={"validation": split(60, 2)},
+    )  # fmt: skip
+
+
 SUSPICIOUS: list[tuple[str, Callable[[], Toy]]] = [
     ("rows in two splits", flags_and_age),
     ("marks", goal_reached),
@@ -4503,6 +4516,7 @@ SUSPICIOUS: list[tuple[str, Callable[[], Toy]]] = [
     ("sizes", lambda: only_numbers_of_examples(augmented=False)),
     ("rows in two splits", lambda: only_numbers_of_examples(augmented=False)),
     ("marks", logarithms_of_counts),
+    ("inputs without the answer", degrees),
 ]
 
 
