@@ -3922,6 +3922,20 @@ def degrees() -> Toy:
     )  # fmt: skip
 
 
+def things_to_recommend() -> Toy:
+    """Which of 40 things each user has; validation asks for others of the same users."""
+    numbers = np.random.default_rng(1)
+    all_things = numbers.random((ROWS, 40)) < 0.3
+    held_out = all_things & (numbers.random((ROWS, 40)) < 0.2)
+    known = (all_things & ~held_out).astype("float32")
+    return sound(
+        model=lambda: keras.Sequential([keras.Input((40,)), dense(40)]),
+        data=(known, known), metrics=dict,
+        others={"validation": (known, held_out.astype("float32"))},
+        losses=lambda: {"main": losses.BinaryCrossentropy(from_logits=True, reduction="none")},
+    )  # fmt: skip
+
+
 SUSPICIOUS: list[tuple[str, Callable[[], Toy]]] = [
     ("rows in two splits", flags_and_age),
     ("marks", goal_reached),
@@ -4990,6 +5004,7 @@ AS_IT_SHOULD_BE: list[tuple[str, Callable[[], Toy]]] = [
     ("augmentation", lambda: texts_dropped(seeds=2)),
     ("metrics", predictions_first),
     ("inputs without the answer", from_those_before),
+    ("rows in two splits", things_to_recommend),
 ]
 
 

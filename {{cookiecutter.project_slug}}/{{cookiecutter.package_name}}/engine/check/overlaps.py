@@ -327,7 +327,7 @@ def _shared_alone(train: dict[str, np.ndarray], others: dict[str, np.ndarray]) -
             continue
         if sum(x[:1].size for x in arrays) < MANY_NUMBERS or len(others[names[0]]) < 10:
             continue
-        if part == "inputs" and _are_held_out_of_same(arrays, others):
+        if part == "inputs" and _asks_for_others(others):
             continue
         known = {*rows_of(arrays, MOST_ROWS)}
         found = rows_of([others[n][:MOST_ROWS] for n in names])
@@ -337,17 +337,16 @@ def _shared_alone(train: dict[str, np.ndarray], others: dict[str, np.ndarray]) -
     return ""
 
 
-def _are_held_out_of_same(arrays: list[np.ndarray], others: dict[str, np.ndarray]) -> bool:
-    """Whether labels have the shape of the inputs and are 0 where these aren't.
+def _asks_for_others(split: dict[str, np.ndarray]) -> bool:
+    """Whether labels have the shape of the only input, and are 0 where that isn't.
 
-    For example the items of a known user that were held out, in a recommender.
+    For example what else a known user has, in a recommender.
     """
-    labels = others.get("labels", np.zeros(0))
-    return len(arrays) == 1 and any(
-        labels.shape == x.shape and labels.any() and not np.any((labels != 0) & (x != 0))
-        for name, x in others.items()
-        if name.startswith("inputs")
-    )
+    labels = split.get("labels", np.zeros(0))
+    inputs = [x for name, x in split.items() if name.startswith("inputs")]
+    if len(inputs) != 1 or inputs[0].shape != labels.shape:
+        return False
+    return bool(labels.any() and not np.any((labels != 0) & (inputs[0] != 0)))
 
 
 def _inputs_of_both(
