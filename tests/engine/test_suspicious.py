@@ -3936,6 +3936,38 @@ def things_to_recommend() -> Toy:
     )  # fmt: skip
 
 
+def fraud_and_amount() -> Toy:
+    """An amount beside what is so rare that the first batch has none, and the bias says so."""
+
+    def split(rows: int, seed: int) -> tuple[Any, Any]:
+        inputs, _ = examples(rows, seed)
+        fraud = np.float32(np.arange(rows) % 96 == 3)
+        return inputs, {"fraud": fraud, "amount": inputs.sum(axis=1)}
+
+    def create() -> keras.Model:
+        x = keras.Input((FEATURES,))
+        rare = dense(1, bias_initializer=keras.initializers.Constant(-4.6))
+        return keras.Model(x, {"fraud": rare(x), "amount": dense(1)(x)})
+
+    def own(run: Run, batch: Any, replica: Replica) -> dict[str, tf.Tensor]:
+        inputs, labels, weights = batch
+        made, parts = run.model(inputs, training=True), []
+        for name in ("fraud", "amount"):
+            run.metrics[name].update_state(labels[name][:, tf.newaxis], made[name], weights)
+            parts.append(run.losses[name](labels[name][:, tf.newaxis], made[name]))
+        return {"main": compute_loss(tf.add_n(parts), weights, run.model, replica)}
+
+    return with_step(
+        own, model=create, data=split(20 * BATCH, 1), others={"validation": split(60, 2)},
+        losses=lambda: {
+            "fraud": losses.BinaryCrossentropy(from_logits=True, reduction="none"),
+            "amount": losses.MeanSquaredError(reduction="none"),
+        },
+        metrics=lambda: {
+            "fraud": metrics.BinaryAccuracy(threshold=0), "amount": metrics.MeanAbsoluteError()},
+    )  # fmt: skip
+
+
 SUSPICIOUS: list[tuple[str, Callable[[], Toy]]] = [
     ("rows in two splits", flags_and_age),
     ("marks", goal_reached),
@@ -5005,6 +5037,7 @@ AS_IT_SHOULD_BE: list[tuple[str, Callable[[], Toy]]] = [
     ("metrics", predictions_first),
     ("inputs without the answer", from_those_before),
     ("rows in two splits", things_to_recommend),
+    ("metrics", fraud_and_amount),
 ]
 
 
