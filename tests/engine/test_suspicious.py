@@ -3968,6 +3968,22 @@ def fraud_and_amount() -> Toy:
     )  # fmt: skip
 
 
+def complete_cases() -> Toy:
+    """Years of which some are missing in training data; rows without gaps are tested."""
+    numbers = np.random.default_rng(1)
+
+    def split(rows: int, seed: int, missing: float) -> tuple[np.ndarray, np.ndarray]:
+        inputs, labels = examples(rows, seed)
+        years = numbers.integers(20, 60, rows) / 10
+        inputs[:, 0] = np.where(numbers.random(rows) < missing, np.nan, years)
+        return inputs, labels
+
+    return sound(
+        model=model(lambda: layers.Lambda(keras.ops.nan_to_num)),
+        data=split(2000, 1, 0.05), others={"test": split(600, 2, 0)},
+    )  # fmt: skip
+
+
 SUSPICIOUS: list[tuple[str, Callable[[], Toy]]] = [
     ("rows in two splits", flags_and_age),
     ("marks", goal_reached),
@@ -4563,6 +4579,7 @@ SUSPICIOUS: list[tuple[str, Callable[[], Toy]]] = [
     ("rows in two splits", lambda: only_numbers_of_examples(augmented=False)),
     ("marks", logarithms_of_counts),
     ("inputs without the answer", degrees),
+    ("splits alike", complete_cases),
 ]
 
 
