@@ -3984,6 +3984,19 @@ def complete_cases() -> Toy:
     )  # fmt: skip
 
 
+def of_a_new_person() -> Toy:
+    """Who it is of three persons is a label too; validation data has the third one alone."""
+
+    def split(rows: int, seed: int, person: Any) -> tuple[Any, Any]:
+        inputs, labels = examples(rows, seed)
+        return inputs, {"class": person, "even": labels % 2}
+
+    return replace(
+        two_labels(), data=split(ROWS, 1, np.arange(ROWS) % 2),
+        others={"validation": split(60, 2, np.full(60, 2))},
+    )  # fmt: skip
+
+
 SUSPICIOUS: list[tuple[str, Callable[[], Toy]]] = [
     ("rows in two splits", flags_and_age),
     ("marks", goal_reached),
@@ -4580,6 +4593,7 @@ SUSPICIOUS: list[tuple[str, Callable[[], Toy]]] = [
     ("marks", logarithms_of_counts),
     ("inputs without the answer", degrees),
     ("splits alike", complete_cases),
+    ("labels", of_a_new_person),
 ]
 
 
