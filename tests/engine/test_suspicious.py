@@ -3997,6 +3997,21 @@ def of_a_new_person() -> Toy:
     )  # fmt: skip
 
 
+def kinds_of_defects() -> Toy:
+    """Of which kind a defect is, -1 where there is none, and whether it is a severe one."""
+
+    def split(rows: int, seed: int) -> tuple[Any, Any]:
+        inputs, kind = examples(rows, seed)
+        is_none = np.arange(rows) % 3 == 0
+        inputs[is_none] -= 4
+        return inputs, {
+            "class": np.where(is_none, -1, kind),
+            "even": np.where(is_none, 0, kind) // 2,
+        }
+
+    return replace(two_labels(), data=split(ROWS, 1), others={"validation": split(60, 2)})
+
+
 SUSPICIOUS: list[tuple[str, Callable[[], Toy]]] = [
     ("rows in two splits", flags_and_age),
     ("marks", goal_reached),
@@ -4594,6 +4609,7 @@ SUSPICIOUS: list[tuple[str, Callable[[], Toy]]] = [
     ("inputs without the answer", degrees),
     ("splits alike", complete_cases),
     ("labels", of_a_new_person),
+    ("labels", kinds_of_defects),
 ]
 
 

@@ -449,10 +449,12 @@ def _told_by_missing(train: dict[str, np.ndarray]) -> Finding | None:
         if any(np.ptp(there[known == value]) for value in np.unique(known)):
             continue  # they aren't computed from the others
         if 0.05 < np.mean(there == gone[0]) < 0.95:
-            # Where the inputs tell which are missing, these may have no such property.
-            rows = neighbors.points({"train": train | {"labels": (a == mark).astype(int)}})
-            known_missing = rows and neighbors.agreement(rows["train"], rows["train"]) < 0.2
-            return (wrong if known_missing else look)(
+            # Where the inputs tell which are missing, such as those without a defect, there may be
+            # nothing to label.
+            split = {"train": train | {"labels": (a == mark).astype(int)}}
+            rows = neighbors.points(split).get("train")
+            by_chance = rows is not None and neighbors.agreement(rows, rows) < 0.2
+            return (wrong if by_chance else look)(
                 f"where {name} are missing ({mark}), {other} are always {gone[0]}",
                 "they were computed from labels that were already masked, so the marker for a "
                 "missing label was used as a label",
