@@ -36,6 +36,7 @@ from .faulty import (
     OfCounts,
     Overlap,
     PowerIterated,
+    Recalls,
     Rising,
     Rows,
     Turned,
@@ -4012,6 +4013,13 @@ def kinds_of_defects() -> Toy:
     return replace(two_labels(), data=split(ROWS, 1), others={"validation": split(60, 2)})
 
 
+class MeanRecall(Recalls):
+    """The mean recall of the classes; a split has each, its first rows don't."""
+
+    def result(self) -> tf.Tensor:
+        return tf.reduce_mean(super().result())
+
+
 SUSPICIOUS: list[tuple[str, Callable[[], Toy]]] = [
     ("rows in two splits", flags_and_age),
     ("marks", goal_reached),
@@ -4610,6 +4618,13 @@ SUSPICIOUS: list[tuple[str, Callable[[], Toy]]] = [
     ("splits alike", complete_cases),
     ("labels", of_a_new_person),
     ("labels", kinds_of_defects),
+    (
+        "metrics",
+        lambda: sound(
+            others={"validation": in_order_of_classes()},
+            metrics=lambda: {"mean_recall": MeanRecall()},
+        ),
+    ),
 ]
 
 

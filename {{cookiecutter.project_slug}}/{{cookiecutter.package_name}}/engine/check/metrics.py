@@ -21,6 +21,7 @@ from .numbers import (
     TOLERANCE,
     Numbers,
     answers,
+    arrays_of,
     close,
     different,
     equal,
@@ -449,14 +450,14 @@ def _is_of_nearest(words: set[str]) -> bool:
 def _beyond_range(lab: Laboratory) -> Finding | None:
     """Whether a result of an evaluation isn't finite, or isn't a share where it should be one."""
     for name, value in lab.evaluations["once"].items() if lab.evaluated_splits else ():
-        column = name.partition("_")[2]  # without the split
+        split, _, column = name.partition("_")
         metric = lab.run.metrics.get(column.partition("/")[0])
         if not np.isfinite(value):
             # These few examples may not have a class, or a part for a term.
             is_one_of_several = metric is not None and "/" in name
             is_term = column in lab.run.terms
             is_idle = metric is not None and column not in lab.validated(lab.evaluation_batch)[1]
-            lacks = metric is not None and is_own(metric) and _lacks_classes(lab, name)
+            lacks = metric is not None and is_own(metric) and _lacks_classes(lab, split)
             return (look if is_one_of_several or is_term or is_idle or lacks else wrong)(
                 f"{name} is {value}", "nothing counts, or NaN in the data"
             )
@@ -466,14 +467,13 @@ def _beyond_range(lab: Laboratory) -> Finding | None:
     return None
 
 
-def _lacks_classes(lab: Laboratory, name: str) -> bool:
-    """Whether the few rows of a result have not all labels that their split has."""
-    split = name.partition("_")[0]
+def _lacks_classes(lab: Laboratory, split: str) -> bool:
+    """Whether the first rows of a split have not all its labels, which are classes."""
     some = dict(named_leaves(lab.evaluation_batches[split])).get("labels")
-    known = lab.examples[split].get("labels")
-    if some is None or known is None or known.dtype.kind not in "iu":
+    labels = arrays_of(lab.examples[split], "labels", "iu").get("labels")
+    if some is None or labels is None:
         return False
-    return len(np.unique(some)) < len(np.unique(known))
+    return len(np.unique(some)) < len(np.unique(labels))
 
 
 def _other_classes(labels: Any, predicted: Any) -> tuple[np.ndarray, np.ndarray] | None:
