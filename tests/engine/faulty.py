@@ -1198,6 +1198,12 @@ def overlapping(axes: list[int]) -> Toy:
     return replace(segmented(None), losses=lambda: {"main": loss}, metrics=dict)
 
 
+def competing_rows(labels: tf.Tensor, logits: tf.Tensor) -> tf.Tensor:
+    """A cross-entropy of a softmax over the rows of a batch, in place of the classes."""
+    shares = tf.nn.log_softmax(logits, axis=0)
+    return -tf.gather(shares, labels, axis=1, batch_dims=1)
+
+
 def flipped(masks: bool) -> Callable[..., Any]:
     """Flip half of the images and make all of them brighter, with their masks or without."""
 
@@ -5171,6 +5177,10 @@ LOSS = [
     ),
     Fault(
         "examples apart", lambda: overlapping([0, 1, 2]),
+        "the loss main of an example changes with the predictions for other examples: it sums or",
+    ),
+    Fault(
+        "examples apart", lambda: sound(losses=lambda: {"main": competing_rows}),
         "the loss main of an example changes with the predictions for other examples: it sums or",
     ),
     Fault(
