@@ -164,6 +164,41 @@ def regression(last: Callable[[], Any] | None = None, **changes: Any) -> Toy:
     return sound(**parts | changes)
 
 
+class Slope(keras.Model):
+    """The derivatives by the inputs of what two layers make of them."""
+
+    def __init__(self, activation: str) -> None:
+        super().__init__()
+        self.layers_of_energy = [dense(8, activation=activation), dense(1, use_bias=False)]
+
+    def call(self, x: tf.Tensor, training: bool = False) -> tf.Tensor:
+        """Of (batch, n): (batch, n)."""
+        with tf.GradientTape() as tape:
+            tape.watch(x)
+            energy = x
+            for layer in self.layers_of_energy:
+                energy = layer(energy)
+        return tape.gradient(energy, x)
+
+
+def slopes(activation: str) -> Toy:
+    """Forces, as the derivatives of an energy that is learned."""
+
+    def made() -> keras.Model:
+        model = Slope(activation)
+        model(tf.zeros((1, FEATURES)))
+        return model
+
+    def labeled(rows: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
+        inputs, _ = examples(rows, seed)
+        return inputs, np.sin(inputs)
+
+    return regression(
+        model=made, data=labeled(ROWS, 1), others={"validation": labeled(60, 2)},
+        losses=lambda: {"main": lambda y, p: tf.reduce_mean(tf.square(p - y), axis=1)},
+    )  # fmt: skip
+
+
 def lowered(function: Callable[..., float]) -> list[Any]:
     """A callback that sets the learning rate of each epoch."""
     return [keras_callback(keras.callbacks.LearningRateScheduler(function))]
@@ -5340,6 +5375,10 @@ TRAINING = [
         "the loss 'other' is added, but no weight of its optimizer gets a gradient from it", LOOK,
     ),
     Fault(
+        "every weight gets a gradient", lambda: slopes("relu"),
+        "none for .*/bias, the bias of a layer that ends with relu: losses get only derivatives",
+    ),
+    Fault(
         "every weight gets a gradient", lambda: rebuilding_gan(tf.stop_gradient),
         "the loss 'judge' is added, but no weight of its optimizer gets a gradient from it", LOOK,
     ),
@@ -8074,17 +8113,24 @@ def prompted(end: str) -> Toy:
     return sound(data=split(ROWS, 0), others={"validation": split(60, 1)}, readers={".txt": reader})
 
 
-def read_rows(empty: str = "nan", by_name: bool = True) -> Callable[..., np.ndarray]:
-    """A reader of tables, by the names of their columns or not; what an empty cell becomes."""
+def read_rows(
+    empty: str = "nan", by_name: bool = True, in_order: bool = False
+) -> Callable[..., np.ndarray]:
+    """A reader of tables, by the names of their columns or not; what an empty cell becomes.
+
+    Or by these names, but `in_order` of the file.
+    """
     names = [f"x{i}" for i in range(FEATURES)]
 
     def reader(file: Path, model: keras.Model) -> np.ndarray:
         with file.open(newline="") as lines:
-            rows = list(csv.DictReader(lines))
+            rows = list(table := csv.DictReader(lines))
         if any(name not in row for row in rows for name in names):
             raise ValueError("a column is missing")
-        cells = [[row[n] for n in names] if by_name else [*row.values()] for row in rows]
-        return np.array([[float(cell or empty) for cell in row] for row in cells], "float32")
+        sought = list(table.fieldnames or ()) if in_order else names
+        cells = [[row[n] for n in sought] if by_name else [*row.values()] for row in rows]
+        made = np.array([[float(cell or empty) for cell in row] for row in cells], "float32")
+        return made.reshape(-1, FEATURES)
 
     return reader
 
@@ -8335,6 +8381,10 @@ MODES = [
     Fault(
         "readers", lambda: of_tables(read_rows(empty="0")),
         r"reads a .csv file with an empty cell of 'x1' as 0, and in the data it is NaN",
+    ),
+    Fault(
+        "readers", lambda: of_tables(read_rows(in_order=True)),
+        "reads a .csv file by the order of its columns, whatever their names are",
     ),
     Fault(
         "readers", lambda: of_tables(read_rows(by_name=False)),

@@ -33,6 +33,7 @@ CLEAR, UNLIKELY = 3.0, 2.5  # standard deviations of an AUC that ranks by chance
 RATES = {"target", "rate", "factor", "lr", "start", "from", "initial", "init"}  # no lengths
 SWAPPED = "decay and 1 - decay are swapped"
 GIVEN = "use the number of steps that create_optimizer is given"
+BENT = (keras.activations.relu, keras.activations.leaky_relu, keras.activations.relu6)
 FOLLOWERS = {"target", "targets", "teacher", "ema", "average"}  # of a judge that is trained
 ONE_SIDED = ("Precision", "Recall", "F1Score", "FBetaScore", "IoU")  # for rare classes
 
@@ -56,6 +57,14 @@ def every_weight(lab: Laboratory) -> Finding:
             "the loss doesn't depend on it (an unused branch, tf.stop_gradient, an argmax or "
             "rounding in between, units that are all dead), or process_gradients sets it to 0",
             "use it in the loss, or freeze it",
+        )
+    kept = (v for v in variables if id(v) not in reached and id(v) not in lab.reached_later)
+    if flat := [v.path for v in kept if _is_of_flat_slopes(lab, v)]:
+        return wrong(
+            f"none for {flat[0]}, the bias of a layer that ends with relu",
+            "losses get only derivatives of the model by its inputs, and those of relu are constant "
+            "from kink to kink",
+            "use a smooth activation, such as tanh or softplus",
         )
     if idle := lab.traced.teaches_nothing:
         return look(
@@ -988,6 +997,15 @@ def _is_a_shift(lab: Laboratory, variable: keras.Variable) -> bool:
     others = [v for name in lab.run.optimizers for v in lab.run.variables_of(name)
               if v.path.rpartition("/")[0] == owner and id(v) in reached]  # fmt: skip
     return bool(others) and id(variable) not in reached
+
+
+def _is_of_flat_slopes(lab: Laboratory, variable: keras.Variable) -> bool:
+    """Whether it is a bias before a relu whose other weights have a gradient."""
+    if variable.name != "bias":
+        return False
+    owner = next(x for x in lab.run.layers if any(variable is v for v in x._trainable_variables))
+    others = {id(v) for v in owner._trainable_variables} - {id(variable)}
+    return getattr(owner, "activation", None) in BENT and bool(others & lab.reached(lab.base))
 
 
 def _frozen_at_random(lab: Laboratory) -> Finding | None:
