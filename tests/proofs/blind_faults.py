@@ -18,9 +18,9 @@ researchers make them. None of them gives an error; each was planted alone. A fa
 `check` says of the task with the fault and not of the task without it: `WRONG`, or only `look`.
 *Named* are those `WRONG` whose message names the cause.
 
-**At the first try `check` called 873 of the 1440 faults of examiners 5 to 90 `WRONG` (61%), and
-said `look` of 139 more.** It named the cause of 816 of the 873. Where plain and subtle ones are
-told apart: 435 of 687 plain and 234 of 426 subtle. Of 667 [correct tasks](#correct-tasks) it called
+**At the first try `check` called 885 of the 1464 faults of examiners 5 to 91 `WRONG` (60%), and
+said `look` of 143 more.** It named the cause of 827 of the 885. Where plain and subtle ones are
+told apart: 446 of 703 plain and 235 of 434 subtle. Of 667 [correct tasks](#correct-tasks) it called
 61 `WRONG`.
 
 | examiner | planted in tasks of | asked for | faults | `WRONG` | only `look` | named |
@@ -46,7 +46,8 @@ told apart: 435 of 687 plain and 234 of 426 subtle. Of 667 [correct tasks](#corr
   of it in tasks of their own: graphs, speech, ranking, survival, molecules, detection,
   recommendations, sensors, ... Three of the seven of 58 are `WRONG` for another reason than the
   fault. Nobody had run `train.py` with those of 83. 87
-  planted one in each of the correct tasks of 85 and 86, and 90 two in each of twelve of 88 and 89.
+  planted one in each of the correct tasks of 85 and 86; 90 two in each of twelve of 88 and 89, and
+  91 two in each of the other ten and one in each of four of the twelve.
 - *When.* Two faults of 63 and six of 64 were first tried after `check` had been changed for the
   others.
 - *Left out* are ten faults that change nothing, one of each of 4, 8, 9, 32, 36 and 56 and two
@@ -69,7 +70,8 @@ negatives, pictures as bytes, a loss function with more arguments than labels an
 
 Six times other authors, who had read the code of `check`, wrote correct tasks that they expected it
 to call `WRONG`, each by another relation; these aren't among the 667. It did so with 27 of 28, 35
-of 36, 11 of 12 and 36 of 45; 13 more were tried only after their notes had been read. When all were
+of 36, 11 of 12 and 36 of 45; 13 more were tried only after their notes had been read. Of 29 that a
+seventh reading described, as toys, it did so with 28, and it no longer does. When all others were
 last tried, it called ten `WRONG`: a Dice coefficient of 1 where a class is rightly not found, over
 so many classes that it is above a half where all is wrong; a draw that leaves out the last form on
 purpose; returns of shares, which hardly anything tells; persons in a random order, each scaled by
@@ -165,6 +167,7 @@ FIRST = (
     First("83", "starters, its own", "2/3 plain", 36, 21, 3, "20"),
     First("87", "others", "2/3 plain", 24, 10, 3, "10"),
     First("90", "others", "2/3 plain", 24, 12, 4, "12"),
+    First("91", "others", "2/3 plain", 24, 12, 4, "11"),
 )
 SHORT = "labels are broadcast against predictions"
 
