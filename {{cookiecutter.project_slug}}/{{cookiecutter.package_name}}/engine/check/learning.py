@@ -1001,11 +1001,9 @@ def _is_a_shift(lab: Laboratory, variable: keras.Variable) -> bool:
 
 def _is_of_flat_slopes(lab: Laboratory, variable: keras.Variable) -> bool:
     """Whether it is a bias before a relu whose other weights have a gradient."""
-    if variable.name != "bias":
-        return False
-    owner = next(x for x in lab.run.layers if any(variable is v for v in x._trainable_variables))
-    others = {id(v) for v in owner._trainable_variables} - {id(variable)}
-    return getattr(owner, "activation", None) in BENT and bool(others & lab.reached(lab.base))
+    bent = [x for x in lab.run.layers if getattr(x, "activation", None) in BENT]
+    owner = next((x for x in bent if getattr(x, "bias", None) is variable), None)
+    return owner is not None and bool({*map(id, owner.weights)} & lab.reached(lab.base))
 
 
 def _frozen_at_random(lab: Laboratory) -> Finding | None:
