@@ -62,8 +62,8 @@ def every_weight(lab: Laboratory) -> Finding:
     if flat := [v.path for v in kept if _is_of_flat_slopes(lab, v)]:
         return wrong(
             f"none for {flat[0]}, the bias of a layer that ends with relu",
-            "losses get only derivatives of the model by its inputs, and those of relu are constant "
-            "from kink to kink",
+            "losses get only derivatives of the model by its inputs, and those of relu are "
+            "constant from kink to kink",
             "use a smooth activation, such as tanh or softplus",
         )
     if idle := lab.traced.teaches_nothing:
