@@ -44,10 +44,9 @@ def every_weight(lab: Laboratory) -> Finding:
     # A variable that starts at zero may get its gradient only after some steps.
     reached = set().union(*map(lab.reached, (lab.base, *lab.looks_after_training)))
     variables = [v for name in lab.base.gradients for v in lab.run.variables_of(name)]
+    unreached = [v for v in variables if id(v) not in reached]
     if without := [
-        v
-        for v in variables
-        if id(v) not in reached and not _is_a_shift(lab, v) and id(v) not in lab.reached_later
+        v for v in unreached if not _is_a_shift(lab, v) and id(v) not in lab.reached_later
     ]:
         listed = ", ".join(v.path for v in without[:3]) + (" ..." if len(without) > 3 else "")
         is_sure = lab.has_looked_long or any(id(v) not in lab.traced.teachable for v in without)
@@ -58,8 +57,10 @@ def every_weight(lab: Laboratory) -> Finding:
             "rounding in between, units that are all dead), or process_gradients sets it to 0",
             "use it in the loss, or freeze it",
         )
-    kept = (v for v in variables if id(v) not in reached and id(v) not in lab.reached_later)
-    if flat := [v.path for v in kept if _is_of_flat_slopes(lab, v)]:
+    # Last comes what takes many steps: a bias that cancels out needs none of them.
+    if flat := [
+        v.path for v in unreached if _is_of_flat_slopes(lab, v) and id(v) not in lab.reached_later
+    ]:
         return wrong(
             f"none for {flat[0]}, the bias of a layer that ends with relu",
             "losses get only derivatives of the model by its inputs, and those of relu are "
