@@ -130,7 +130,7 @@ def _fall(lab: Laboratory, batch: Any, call: Call, made: tf.Tensor) -> _Fall | N
     """How far the loss falls; None if that can't be told."""
     (step,) = dict.fromkeys(lab.run.functions.train_steps)
     loss = _loss_of(lab, lab.run, step, batch, call, made)
-    scale, spent = _scale(lab, made), secs_of_work()
+    scale, spent = _scale(batch, made), secs_of_work()
     total, slope = _with_slope(loss, made)
     slopes = np.asarray(slope)
     # As many rows must agree on what is best: few have a slope where a mask chooses positions.
@@ -140,7 +140,7 @@ def _fall(lab: Laboratory, batch: Any, call: Call, made: tf.Tensor) -> _Fall | N
         return None
     if np.isclose(others, float(total), rtol=1e-5):
         return None  # as a penalty for the size of an output
-    for free, inverse in _domains(lab, made.numpy()):
+    for free, inverse in _domains(batch, made.numpy()):
         start = inverse.mean(axis=0, keepdims=True)
 
         def of_free(x: tf.Tensor, free: Any = free) -> tf.Tensor:
@@ -155,7 +155,7 @@ def _fall(lab: Laboratory, batch: Any, call: Call, made: tf.Tensor) -> _Fall | N
         enough = least_shared - SAME * (first - least_shared)  # rows of their own matter
         _, least = descend((best + noise).astype(start.dtype), enough)
         if np.isfinite([first, first_least, least_shared, least]).all():
-            is_endless = _is_endless(lab, of_free, start, shared, first - least_shared)
+            is_endless = _is_endless(batch, of_free, start, shared, first - least_shared)
             fall = _Fall(first, least_shared, min(least, least_shared), is_endless)
             if fall.needs_no_labels:
                 of_others = _loss_of(lab, lab.run, step, _of_other_labels(batch), call, made)
@@ -180,9 +180,9 @@ def best_in_validation(lab: Laboratory, call: Call) -> np.ndarray | None:
     run, made = lab.on_one.run, call.made
     if not made.dtype.is_floating:
         return None
-    step, rate = lab.run.functions.validation_step, RATE * _scale(lab, made)
+    step, rate = lab.run.functions.validation_step, RATE * _scale(lab.batch, made)
     loss = _loss_of(lab, run, step, lab.evaluation_batch, call, made)
-    for free, inverse in _domains(lab, made.numpy()):
+    for free, inverse in _domains(lab.batch, made.numpy()):
 
         def of_free(x: tf.Tensor, free: Any = free) -> tf.Tensor:
             return loss(free(x))
@@ -212,36 +212,34 @@ def _loss_of(
     return loss
 
 
-def _domains(lab: Laboratory, made: np.ndarray) -> list[tuple[Loss, np.ndarray]]:
+def _domains(batch: Any, made: np.ndarray) -> list[tuple[Loss, np.ndarray]]:
     """What makes outputs of free numbers, and these numbers: within the range of an activation."""
     are_shares = made.min() >= 0 and made.max() <= 1
     sums = made.sum(axis=-1) if made.ndim > 1 and made.shape[-1] > 1 else np.zeros(1)
     if are_shares and np.allclose(sums, 1, atol=1e-3):
         return [(tf.nn.softmax, np.log(np.maximum(made, 1e-6)))]
-    if are_shares and all(np.nanmin(y) >= 0 and np.nanmax(y) <= 1 for y in _targets(lab.batch)):
+    if are_shares and all(np.nanmin(y) >= 0 and np.nanmax(y) <= 1 for y in _targets(batch)):
         inside = np.clip(made, 1e-3, 1 - 1e-3)
         return [(tf.sigmoid, np.log(inside / (1 - inside)))]
     domains: list[tuple[Loss, np.ndarray]] = [(tf.identity, made)]
     return [*domains, (tf.exp, np.log(made))] if made.min() > 0 else domains
 
 
-def _scale(lab: Laboratory, made: tf.Tensor) -> float:
+def _scale(batch: Any, made: tf.Tensor) -> float:
     """The size of numbers to predict, at least 1."""
     number = made.shape.num_elements()
-    sizes = [float(np.nanmean(np.abs(y))) for y in _targets(lab.batch)
+    sizes = [float(np.nanmean(np.abs(y))) for y in _targets(batch)
              if y.dtype.kind == "f" or (y.dtype.kind in "iu" and y.size == number)]  # fmt: skip
     return max([1.0, *sizes])
 
 
-def _is_endless(
-    lab: Laboratory, loss: Loss, start: np.ndarray, shared: np.ndarray, fall: float
-) -> bool:
+def _is_endless(batch: Any, loss: Loss, start: np.ndarray, shared: np.ndarray, fall: float) -> bool:
     """Whether the loss falls on as fast far beyond the best shared row, without a reason.
 
     A density may grow without end where all labels are the same. A loss that is linear in all
     outputs, such as that of a critic or of a policy, has no smallest value.
     """
-    labels = [np.asarray(t[0]) for t in tf.nest.flatten(lab.batch[1:-1])]
+    labels = [np.asarray(t[0]) for t in tf.nest.flatten(batch[1:-1])]
     columns = [x for y in labels if y.dtype.kind in "fiu" for x in y.reshape(len(y), -1).T]
     if fall <= 0 or not columns or any(len(np.unique(each)) < 4 for each in columns):
         return False
