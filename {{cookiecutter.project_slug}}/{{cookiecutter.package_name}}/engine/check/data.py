@@ -372,10 +372,15 @@ def _in_training(lab: Laboratory, name: str) -> np.ndarray:
     """The labels of training examples, as their augmentation makes them if the data has one."""
     train = np.ravel(lab.examples["train"][name])
     if not lab.is_whole("train"):  # what is read of a stream may be of one class, in its order
-        shuffled = (dict(named_leaves(batch))[name] for batch in lab.plain_batches)
-        train = np.concatenate([train, *map(np.ravel, shuffled)])
+        train = np.concatenate([train, _in_first_batches(lab, name)])
     given = np.ravel(lab.named_batch.get(name, train))
     return given if np.ptp(train) == 0 < np.ptp(given) else train
+
+
+def _in_first_batches(lab: Laboratory, name: str) -> np.ndarray:
+    """The labels of that name in the first batches, before they are augmented, as one axis."""
+    batches = (dict(named_leaves(batch)) for batch in lab.plain_batches)
+    return np.concatenate([np.ravel(arrays[name]) for arrays in batches])
 
 
 def _is_known(lab: Laboratory) -> bool:
@@ -472,8 +477,7 @@ def labels_are_mixed(lab: Laboratory) -> Finding:
              if "labels" in arrays_of(arrays, "labels", "iu", axes=(1,))}  # fmt: skip
     if "train" not in known:
         return ok("not looked at: examples do not have exactly one label")
-    batches = (dict(named_leaves(batch))["labels"] for batch in lab.plain_batches)
-    of_batch = np.concatenate([np.asarray(labels[0]) for labels in batches])
+    of_batch = _in_first_batches(lab, "labels")
     # Of a long stream only some are read; then other splits tell which classes there are.
     splits = ["train"] if lab.is_whole("train") else known
     for split in splits:
