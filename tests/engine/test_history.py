@@ -220,6 +220,18 @@ def test_a_run_in_which_nothing_counts_says_so(
     assert ("no example counted" in capsys.readouterr().out) == (weight == 0)
 
 
+def test_overflows_of_an_earlier_epoch_do_not_hide_that_nothing_counts(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    inputs, labels = plain_data(7 * BATCH)
+    no_weights = Toy(data=(inputs, labels, np.zeros(len(labels))))
+    trained = loop(tmp_path, toy=no_weights, epochs=2)
+    skips = trained.progress.skips._replace(overflows=tf.constant(3, tf.int64))
+    trained.progress = trained.progress._replace(skips=skips)
+    trained.train()
+    assert capsys.readouterr().out.count("no example counted") == 1  # in the second epoch
+
+
 def test_what_callbacks_asked_for_holds_after_a_resume(tmp_path: Path) -> None:
     class Seen:
         """A callback with state."""

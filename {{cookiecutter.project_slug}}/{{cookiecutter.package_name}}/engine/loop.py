@@ -185,6 +185,7 @@ class Loop:
         self._under_way = ""  # DUE or LAST, while the validation data is evaluated
         self._iterator: Any = None
         self._waited = 0.0  # seconds for data, in all graph calls so far
+        self._overflows = 0  # float16 steps dropped up to the latest validation
         parts = "compiling", "training", "waiting for data", "evaluation", "saving"
         self._seconds = dict.fromkeys(parts, 0.0)
 
@@ -510,7 +511,8 @@ class Loop:
 
     def _report_nothing_counted(self, display: ProgressDisplay) -> None:
         counted, skips = self.progress.sums.counts.numpy(), self.progress.skips
-        if not counted.any() and not int(skips.in_a_row) and not int(skips.overflows):
+        before, self._overflows = self._overflows, int(skips.overflows)
+        if not counted.any() and not int(skips.in_a_row) and self._overflows == before:
             display.say(
                 "nothing was trained since the last validation: no example counted; look at its "
                 "weights, and at count in task/losses.py"
