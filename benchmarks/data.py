@@ -14,6 +14,7 @@ from statistics import median, quantiles
 from typing import Any
 
 from growth import MEGABYTES, MEMORY, PIPELINES, child, describe_limit, describe_memory
+from pages import command
 from peers import ratio, render, rounded, slopes, typical
 
 HERE = Path(__file__).parent
@@ -63,7 +64,7 @@ def start_table(results: dict[str, Any]) -> list[str]:
 
 def page(results: dict[str, Any]) -> str:
     """All tables as Markdown."""
-    lines = ["# Data: ours beside plain tf.data", "", "Made by `python benchmarks/data.py`."]
+    lines = ["# Data: ours beside plain tf.data", "", f"Made by `{command()}`."]
     lines += ["[How it is measured](README.md#data). Ratios are medians with their quartiles;"]
     lines += ["above 1, ours is faster. The target is at least 0.95.", ""]
     lines += ["## Speed", "", f"Batches of {BATCH}, shuffled.", "", *speed_table(results["speed"])]

@@ -1,8 +1,15 @@
-"""Tables that a command writes into a page, between two markers."""
+"""What commands write into pages: their own line, and tables between two markers."""
 
+import shlex
+import sys
 from pathlib import Path
 
 DOCS = Path(__file__).parents[1] / "docs"
+
+
+def command() -> str:
+    """The command of this process, with its arguments."""
+    return shlex.join(["python", *sys.argv])
 
 
 def table(head: list[str], rows: list[list[str]]) -> str:

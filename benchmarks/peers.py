@@ -18,6 +18,7 @@ from typing import Any, NamedTuple
 
 from cookiecutter.main import cookiecutter
 from matplotlib.figure import Figure
+from pages import command
 
 HERE = Path(__file__).parent
 MODELS = {
@@ -208,7 +209,7 @@ def table(results: dict[str, Any]) -> str:
         "Once per call": "What a call takes beside its steps. It is in none of the tables above.",
     }
     lines = ["# Our loop beside other loops", ""]
-    lines += ["Made by `python benchmarks/peers.py`. Above 1, ours is faster."]
+    lines += [f"Made by `{command()}`. Above 1, ours is faster."]
     lines += ["[How it is measured](README.md)."]
     for title, head in heads.items():
         lines += ["", f"## {title}", ""]

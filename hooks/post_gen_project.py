@@ -157,7 +157,7 @@ if __name__ == "__main__":
 Your project is ready. Next:
 
     cd "{project}"
-    python -m venv .venv && source .venv/bin/activate
+    python3 -m venv .venv && source .venv/bin/activate
     python -m pip install -e ".[dev]"
     python train.py
 

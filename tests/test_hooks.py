@@ -91,7 +91,7 @@ def test_the_hook_prints_what_to_type_and_how_many_todos_are_left(
     assert todos > 0
     commands = [
         f'cd "{project}"',
-        "python -m venv .venv && source .venv/bin/activate",
+        "python3 -m venv .venv && source .venv/bin/activate",
         'python -m pip install -e ".[dev]"',
         "python train.py",
     ]

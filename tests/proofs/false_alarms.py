@@ -15,8 +15,10 @@ HEAD = """\
 # False alarms
 
 Correct but unusual tasks, each made from a starter as its owner would make it. `check` must not
-call them `WRONG`; a `look` is allowed. The untouched starters come last, each with all flags that
-the [known faults](mutations.md) were tried with. `nox -s proofs -- false_alarms` makes this page.
+call them `WRONG`; a `look` is allowed. It was changed until it accused none, so this page shows
+that it stays so, and no rate: for that see [the first tries](blind-faults.md#correct-tasks). The
+untouched starters come last, each with all flags that the [known faults](mutations.md) were tried
+with. `nox -s proofs -- false_alarms` makes this page.
 
 """
 SHORT = "a residual branch that starts at zero"

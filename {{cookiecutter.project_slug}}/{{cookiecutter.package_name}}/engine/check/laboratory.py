@@ -20,7 +20,7 @@ from ..outside import variables_outside
 from ..replicas import batch_dependent, normalizations
 from ..types import Run, Step
 from .findings import NOT_LOOKED_AT
-from .numbers import TOLERANCE, Numbers, answers, close, relative_difference, rows_of
+from .numbers import TOLERANCE, Numbers, answers, close, hashes_of, relative_difference
 from .probe import (
     Look,
     cares_about_training,
@@ -116,8 +116,8 @@ class Laboratory(Runs):
         return replace(self, create_datasets=lambda _: self._all_datasets, config=config)
 
     @cached_property
-    def hashes(self) -> dict[str, list[int]]:
-        """A number for each example of each split, without its weights.
+    def hashes(self) -> dict[str, np.ndarray]:
+        """A number for each example of each split, without its weights, uint64 (rows,).
 
         A training example may have several, which the augmentation chooses from. Splits may share
         examples if other parts of them count, such as the nodes of a graph.
@@ -135,7 +135,7 @@ class Laboratory(Runs):
                       for n, a in named.items() if n.startswith("weights")]  # fmt: skip
             arrays += [a for a in counts if arrays and len(a) == len(arrays[0])
                        if not a.all() and (a.shape[1] > 1 or not a.any())]  # fmt: skip
-            found[split] = [*map(hash, rows_of([np.ascontiguousarray(a) for a in arrays]))]
+            found[split] = hashes_of(arrays)
         return found
 
     # The batch.

@@ -14,6 +14,7 @@ Numbers = dict[str, float]
 IGNORED = (-1, -100, 255)  # usual marks of labels that don't count
 FEW = 10  # distinct labels, which are then classes
 LEAST_SIZE = 32  # numbers of a matrix that can be recognized
+SHORT = 256  # bytes
 MOST_COMPARED = 4_000_000  # numbers of an array, in all splits together
 TOLERANCE = 1e-4  # float32, relative to the norm: rounding is about 1e-6, faults about 1e-2
 # What can happen to images or maps (n, height, width, ...) whose axes are exchanged or reversed.
@@ -157,6 +158,22 @@ def rows_of(arrays: list[np.ndarray], most: int | None = None) -> list[bytes]:
     """The contents of some arrays with as many rows, for each row or for the first ones."""
     rows = range(len(arrays[0]) if arrays else 0)[:most]
     return [b"".join(bytes_of(array[i]) for array in arrays) for i in rows]
+
+
+def hashes_of(arrays: list[np.ndarray]) -> np.ndarray:
+    """A number for each row of some arrays with as many rows, uint64 (rows,)."""
+    hashes = np.zeros(len(arrays[0]) if arrays else 0, "u8")
+    for array in arrays if len(hashes) else ():
+        table = np.ascontiguousarray(array).reshape(len(array), -1)
+        if table.dtype.kind not in "biuf" or table[0].nbytes > SHORT:
+            numbers = np.fromiter((hash(bytes_of(row)) for row in table), "i8", len(table))
+            columns = numbers.view("u8")[np.newaxis]
+        else:  # there may be millions of rows
+            columns = np.pad(table.view("u1"), ((0, 0), (0, -table[0].nbytes % 4))).view("u4").T
+        for column in columns:
+            hashes = (hashes ^ column) * np.uint64(0x9E3779B97F4A7C15)
+            hashes ^= hashes >> np.uint64(32)
+    return hashes
 
 
 def of_next_row(part: Any) -> Any:

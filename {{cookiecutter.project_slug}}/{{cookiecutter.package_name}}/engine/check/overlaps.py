@@ -14,7 +14,7 @@ import tensorflow as tf
 from .findings import Finding, look, ok, relation, wrong
 from .laboratory import Laboratory
 from .neighbors import squared_distances
-from .numbers import arrays_of, percent, rows_of
+from .numbers import arrays_of, hashes_of, percent, rows_of
 
 MOST_TRAINING, MOST_OTHERS = 5_000, 300  # rows whose distances are computed
 MOST_PIXELS = 50_000_000  # times the width of a part, in which parts of images are searched for
@@ -34,6 +34,7 @@ MOST_PLACES = 16  # in windows, where runs of positions are searched for
 BASES = (0x9E3779B97F4A7C15, 0xC2B2AE3D27D4EB4F)  # of the hashes of parts, along each axis
 MOST_COLUMNS, MANY_CLASSES = 100, 5
 FOLDS = ("fold", "fold_index")  # flags of a task
+NONE = np.zeros(0, "u8")  # the hashes of no examples
 SAME = 1e-8  # the squared distance of rows that are equal, at most
 LEAKAGE = "data leakage between splits"
 
@@ -45,12 +46,12 @@ def rows_in_two_splits(lab: Laboratory) -> Finding:
     for split in splits:
         if found := _parts_shared(examples, lab.examples.get(split, {}), split):
             return found
-    train = lab.hashes.get("train", [])
+    train = lab.hashes.get("train", NONE)
     # Several parts for the augmentation to choose from are one example.
-    parts = len(train) // max(1, len(next(iter(examples.values()), ())))
-    wholes = list(zip(*[iter(train)] * parts, strict=True))
+    number = len(next(iter(examples.values()), ()))
+    wholes = hashes_of([train.reshape(number, -1)]) if number else train
     natural, classes = _repeated_by_nature(lab, wholes), _repeated_classes(examples, wholes)
-    known = set(train) if len(train) < 1e6 else set()
+    known = np.unique(train)
     shared = [_examples_shared(lab, split, known, natural, classes) for split in splits]
     found = min((each for each in shared if each), key=lambda each: each.verdict, default=None)
     if found and found.verdict == "WRONG":
@@ -73,9 +74,9 @@ def rows_in_two_splits(lab: Laboratory) -> Finding:
             "each fold splits the data anew, so examples are in several folds or in none",
             "permute the data with the same seed for all folds",
         )
-    validation, test = set(lab.hashes.get("validation", [])), lab.hashes.get("test", [])
-    same = sum(h in validation for h in test)
-    if test and same / len(test) > max(MANY, 3 * natural):
+    test = lab.hashes.get("test", NONE)
+    same = int(np.isin(test, lab.hashes.get("validation", NONE)).sum())
+    if len(test) and same / len(test) > max(MANY, 3 * natural):
         return wrong(
             f"{percent(same, len(test))} of the test examples are validation examples too",
             f"{LEAKAGE}: weights are selected on the data that they are tested on",
@@ -226,18 +227,18 @@ def _hashes_of_rows(split: Any) -> list[int]:
     arrays = tf.nest.flatten(split[:2] if isinstance(split, tuple) else split)
     if not all(type(array) is np.ndarray and len(array) == len(arrays[0]) for array in arrays):
         return []
-    return [*map(hash, rows_of(arrays))]
+    return hashes_of(arrays).tolist()
 
 
-def _repeated_by_nature(lab: Laboratory, wholes: list[tuple[int, ...]]) -> float:
+def _repeated_by_nature(lab: Laboratory, wholes: np.ndarray) -> float:
     """The fraction of training examples that are duplicates in the data itself."""
-    times = Counter(wholes).values()
+    _, times = np.unique(wholes, return_counts=True)
     # Except for several passes through all of it.
     natural = 1 - len(times) * min(times, default=1) / max(1, len(wholes))
     weights = np.ravel(lab.examples["train"].get("weights", np.zeros(0)))
     counts = weights[weights > 0] / np.min(weights[weights > 0], initial=np.inf)
-    others = [lab.hashes.get(split, []) for split in ("validation", "test")]
-    if not natural and any(len(set(found)) < len(found) for found in others) and (
+    others = [lab.hashes.get(split, NONE) for split in ("validation", "test")]
+    if not natural and any(len(np.unique(found)) < len(found) for found in others) and (
         len(counts) and np.allclose(counts, np.round(counts), atol=1e-3)
     ):  # fmt: skip
         # Equal training rows may have been merged, with their number as the weight.
@@ -246,14 +247,15 @@ def _repeated_by_nature(lab: Laboratory, wholes: list[tuple[int, ...]]) -> float
 
 
 def _examples_shared(
-    lab: Laboratory, split: str, known: set[int], natural: float, classes: list[float]
+    lab: Laboratory, split: str, known: np.ndarray, natural: float, classes: list[float]
 ) -> Finding | None:
     """Whether examples of another split are `known`, beyond the duplicates of the data itself.
 
     Training examples of these `classes` are repeated, and hardly any others.
     """
-    found = lab.hashes.get(split, [])
-    twice = sum(h in known for h in found)
+    found = lab.hashes.get(split, NONE)
+    is_known = np.isin(found, known)
+    twice = int(is_known.sum())
     if not twice or len(known) == 1:  # as where steps draw the examples, of which data says nothing
         return None
     seen = f"{percent(twice, len(found))} of the {split} examples are training examples too"
@@ -267,7 +269,7 @@ def _examples_shared(
     there = np.isin(labels, classes)
     # Training examples may be repeated after the split, and some be the same by chance.
     if len(labels) == len(found) and there.any() and (
-        np.mean([h in known for h, c in zip(found, there, strict=True) if c]) > 0.5
+        is_known[there].mean() > 0.5
     ):  # fmt: skip
         names = ", ".join(f"{c:g}" for c in classes)
         return wrong(
@@ -281,18 +283,18 @@ def _examples_shared(
     return None
 
 
-def _repeated_classes(train: dict[str, np.ndarray], wholes: list[tuple[int, ...]]) -> list[float]:
+def _repeated_classes(train: dict[str, np.ndarray], wholes: np.ndarray) -> list[float]:
     """The labels whose examples mostly repeat, if no others do; or an empty list."""
     labels = np.ravel(train.get("labels", np.zeros(0)))
     classes = np.unique(labels).tolist()
     are_classes = labels.dtype.kind in "fiu" and len(classes) <= MANY_VALUES
     if not are_classes or len(labels) != len(wholes):
         return []
-    times = Counter(wholes)
-    several = np.array([times[whole] > 1 for whole in wholes])
+    _, same, times = np.unique(wholes, return_inverse=True, return_counts=True)
+    several = times[same] > 1
     shares = {c: float(np.mean(several[labels == c])) for c in classes}
     found = [c for c, share in shares.items() if share > 0.6]
-    copied = {w for w, c in zip(wholes, labels.tolist(), strict=True) if c in found}
+    copied = np.unique(wholes[np.isin(labels, found)])
     if len(copied) < FEW_COPIED or any(0.05 < share < 0.6 for share in shares.values()):
         return []  # such as empty examples, which are all the same
     return found if len(found) < len(shares) else []
