@@ -193,6 +193,7 @@ def test_a_refused_run_leaves_no_directory(train: Command, tmp_path: Path) -> No
 
 VALUES: dict[str, Any] = {
     "shape": (8, 8, 1), "classes": 10, "mean": np.float32([0.5, 1]), "words": ["a", "bc"],
+    "objects": np.array(["a", "bc"], object),
     "scale": 0.1, "name": "x", "file": 1, "tensor": tf.constant([1, 2]), "flag": True, "none": [],
 }  # fmt: skip
 

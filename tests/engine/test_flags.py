@@ -384,7 +384,57 @@ def test_a_flag_of_the_task_with_the_name_of_another_is_named(
         parse([], training=Config, task=Named)
     assert end.value.code == 2
     said = capsys.readouterr().err
-    assert "error: Named in task/config.py has the field seed, but --seed is a flag of" in said
+    assert "Named in test_flags.py has the field seed, but --seed is a flag of" in said
+    assert " in config.py already; call it otherwise." in said
+
+
+@dataclass
+class Listing:
+    """A task with a flag that `check` has."""
+
+    list: Path = Path("files.txt")
+
+
+@dataclass
+class Rates:
+    """Two dicts with an entry of the same name, each of which is a flag."""
+
+    rates: dict[str, float] = field(default_factory=lambda: {"encoder": 1e-4})
+    decays: dict[str, float] = field(default_factory=lambda: {"encoder": 0.1})
+
+
+@dataclass(frozen=True)
+class Stage:
+    """A part of a model."""
+
+    width: int = 1
+
+
+@dataclass(frozen=True)
+class Stages:
+    """Several parts, whose flags would have the same name."""
+
+    stages: tuple[Stage, ...] = (Stage(1), Stage(2))
+
+
+@pytest.mark.quick
+@pytest.mark.parametrize(
+    ("form", "sentence"),
+    [
+        (Listing, "has the field list, which is a flag of the commands; rename it."),
+        (Rates, "has the field encoder, but --encoder is a flag of Rates in"),
+        (Stages, "TaskConfig makes two flags of one name"),
+    ],
+)
+def test_names_of_flags_that_collide_are_one_sentence(
+    form: type, sentence: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit) as end:
+        parse([], training=Config, task=form)
+    assert end.value.code == 2
+    said = capsys.readouterr().err
+    assert sentence in said
+    assert said.count("\n") == 1
 
 
 @dataclass(frozen=True)
@@ -401,6 +451,11 @@ class Flags:
     careful: bool | None = None
     blocks: tuple[tuple[int, int], ...] = ((32, 1), (64, 1))
     longest: float = float("inf")
+    rate: float = 0  # as Python takes it
+    pair: tuple[float, float] = (0, 1)
+    noise: float = np.sqrt(0.5)
+    names: frozenset[str] = frozenset({"cat", "dog", "bird", "cow"})
+    of_class: dict[int, float] = field(default_factory=dict)
 
 
 @pytest.mark.parametrize(
@@ -412,12 +467,20 @@ class Flags:
         ),
         Flags(note="yes: no # 2020-01-01", careful=True, blocks=((1, 2),)),
         Flags(careful=False, blocks=()),
+        Flags(rate=3, noise=np.float64(1e-4), of_class={0: 1.0, 7: 0.5}, names=frozenset()),
     ],
 )
 def test_flags_of_any_type_can_be_read_back(flags: Flags, tmp_path: Path) -> None:
     file = tmp_path / "config.yaml"
     file.write_text(to_yaml(flags))
     assert parse(["--config", str(file)], task=Flags) == (flags,)
+
+
+def test_whole_numbers_for_floats_and_sets_are_written_in_one_way() -> None:
+    lines = to_yaml(Flags()).splitlines()
+    assert {"rate: 0.0", "- 1.0", "of_class: []"} <= set(lines)
+    start = lines.index("names:") + 1
+    assert lines[start : start + 4] == ["- bird", "- cat", "- cow", "- dog"]
 
 
 @dataclass(frozen=True)

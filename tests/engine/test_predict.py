@@ -119,7 +119,7 @@ def test_an_output_without_a_row_for_each_input_is_a_sentence(
     sentence = r"output of batch has shape {} for {} inputs, and predict needs a row for each; give"
     for rows, predict in (
         (len(inputs), predict_files(model, [tmp_path / "inputs.npy"], tmp_path / "out")),
-        (256, predict_split(model, "test", inputs, tmp_path / "out")),  # a whole batch, padded
+        (len(inputs), predict_split(model, "test", inputs, tmp_path / "out")),
     ):
         with pytest.raises(UsageError, match=sentence.format(re.escape(str(shape)), rows)):
             list(predict)
@@ -154,6 +154,73 @@ def test_outputs_that_numpy_has_no_type_for_can_be_read(kind: str, tmp_path: Pat
         np.testing.assert_allclose(written, INPUTS, atol=0.05)
     else:
         assert written[0, :2].tolist() == ["a", "\u00e4"]
+
+
+class Seen(layers.Layer):  # type: ignore[misc]
+    """Keeps the rows of each batch that it computes."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.rows: list[int] = []
+
+    def call(self, x: Any) -> Any:
+        tf.py_function(lambda x: self.rows.append(len(x)), [x], [])
+        return x
+
+
+def test_as_many_examples_are_predicted_at_once_as_were_trained(tmp_path: Path) -> None:
+    files = [tmp_path / f"{i}.txt" for i in range(4)]  # of three rows each
+    for file in files:
+        file.touch()
+    readers = {".txt": lambda file, model: INPUTS[:3] + int(file.stem)}
+    seen = Seen()
+    model = model_with(seen)
+    given = {"batch_size": 4, "readers": readers, "describe": lambda *_: {"a": _[2][:, 0]}}
+    array, table = predict_files(model, files, tmp_path / "out", **given)
+    np.testing.assert_allclose(np.load(array).reshape(4, 3, -1)[3], INPUTS[:3] + 3, rtol=1e-6)
+    assert [row["file"] for row in read_csv(table)][::3] == ["0.txt", "1.txt", "2.txt", "3.txt"]
+    assert max(seen.rows) == 4
+    seen.rows.clear()
+    list(predict_split(model, "test", INPUTS, tmp_path, batch_size=4))
+    assert seen.rows == [4, 4]
+    seen.rows.clear()
+    list(predict_split(model, "test", INPUTS, tmp_path, batch_size=100))
+    assert seen.rows == [5]  # no padding
+
+
+def test_a_lack_of_memory_is_said_with_the_size_of_a_batch(tmp_path: Path) -> None:
+    class Large(layers.Layer):  # type: ignore[misc]
+        def call(self, x: Any) -> Any:
+            raise tf.errors.ResourceExhaustedError(None, None, "OOM")
+
+        def compute_output_shape(self, shape: Any) -> Any:
+            return shape
+
+        def compute_output_spec(self, x: Any) -> Any:
+            return keras.KerasTensor(x.shape, x.dtype)
+
+    model = model_with(Large())
+    np.save(tmp_path / "a.npy", INPUTS)
+    sentence = r"5 examples at once, as in training, need more memory than there is\.$"
+    with pytest.raises(UsageError, match=sentence):
+        list(predict_split(model, "test", INPUTS, tmp_path, batch_size=5))
+    with pytest.raises(UsageError, match=sentence):
+        list(predict_files(model, [tmp_path / "a.npy"], tmp_path / "out", batch_size=5))
+
+
+def test_a_directory_that_cannot_be_written_is_said_before_anything_is_predicted(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(dir: Path) -> None:
+        raise PermissionError(13, "Permission denied", str(dir))
+
+    seen = Seen()
+    model = model_with(seen)
+    seen.rows.clear()
+    monkeypatch.setattr("tempfile.TemporaryFile", refuse)
+    with pytest.raises(UsageError, match=r"can't be written \(Permission denied\)"):
+        list(predict_split(model, "test", INPUTS, tmp_path / "out"))
+    assert not seen.rows
 
 
 def test_a_split_with_other_inputs_than_the_models_is_a_sentence(tmp_path: Path) -> None:

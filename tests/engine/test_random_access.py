@@ -37,6 +37,7 @@ from proof.engine.callbacks import Event, every_steps
 from proof.engine.data_errors import DataError, reading_errors
 from proof.engine.errors import UsageError
 from proof.engine.random_access import RandomAccess
+from proof.engine.rows import as_example
 from proof.engine.workers import Workers
 
 from .test_loop import loop
@@ -568,6 +569,13 @@ def _length(number: tf.Tensor) -> tf.Tensor:
 
 
 @pytest.mark.quick
+def test_a_long_text_makes_no_room_for_the_others() -> None:
+    texts = ["short"] * 10_000 + ["x" * 10_000_000]  # 400 GB as an array of texts
+    assert random_access((texts, np.zeros(len(texts))))[0][0] == "short"
+    assert as_example(texts).shape == (len(texts),)
+
+
+@pytest.mark.quick
 @pytest.mark.parametrize(
     ("split", "sentence"),
     [
@@ -597,6 +605,10 @@ def _length(number: tf.Tensor) -> tf.Tensor:
         ([IMAGES, LABELS], "holds a list of arrays or of examples: inputs, labels and weights are"),
         ([*zip(IMAGES, LABELS, strict=True)], "holds a list of arrays or of examples"),
         ([{"x": image} for image in IMAGES], "holds a list of arrays or of examples"),
+        (
+            (RandomAccess(LABELS), LABELS),
+            "holds a RandomAccess as one of its parts, and NumPy would read all of its rows",
+        ),
         ((IMAGES, LABELS.astype(object)), "array of Python's int objects; convert it"),
         ((IMAGES, missing(None)), r"holds texts, and None in row 7 \(counted from 0\)"),
         ((IMAGES, missing(float("nan"))), "holds texts, and nan in row 7"),
@@ -636,6 +648,7 @@ def _length(number: tf.Tensor) -> tf.Tensor:
         "list of parts",
         "list of tuples",
         "list of dicts",
+        "a part that is read row by row",
         "objects",
         "missing text",
         "missing text of pandas",

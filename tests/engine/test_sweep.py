@@ -12,6 +12,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -323,6 +324,38 @@ def test_files_that_cannot_be_read_get_one_sentence(tmp_path: Path) -> None:
     (tmp_path / "s.yaml").write_text(f"grid: {{a: {list(range(200))}, b: {list(range(200))}}}")
     with pytest.raises(UsageError, match="more than 10000 runs"):
         read_sweep(tmp_path / "s.yaml")
+
+
+@dataclass(frozen=True)
+class Encoder:
+    """Flags within those of the task."""
+
+    width: int = 16
+
+
+@dataclass(frozen=True)
+class Nested:
+    """A task."""
+
+    encoder: Encoder = Encoder()
+    weights: str = ""
+
+
+@pytest.mark.quick
+def test_whole_numbers_are_sampled_in_nested_flags_too(tmp_path: Path) -> None:
+    (tmp_path / "s.yaml").write_text("random: {width: {uniform: [16, 64]}}\nsamples: 9")
+    runs = read_sweep(tmp_path / "s.yaml", (Nested,)).runs.values()
+    assert all(run["width"].isdigit() for run in runs)
+
+
+@pytest.mark.quick
+@pytest.mark.parametrize(
+    "text", ["grid: {weights: [null, a]}", "fixed: {weights: }\ngrid: {a: [1]}"]
+)
+def test_a_null_for_a_text_is_refused(text: str, tmp_path: Path) -> None:
+    (tmp_path / "s.yaml").write_text(text)
+    with pytest.raises(UsageError, match="weights is null, and must be a text; write '' for an em"):
+        read_sweep(tmp_path / "s.yaml", (Nested,))
 
 
 @pytest.mark.quick

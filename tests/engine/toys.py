@@ -37,8 +37,10 @@ def no_columns(model: keras.Model, inputs: Any, outputs: Any) -> dict[str, Any]:
     return {}
 
 
-predict_files = functools.partial(predict.predict_files, readers={}, describe=no_columns)
-predict_split = functools.partial(predict.predict_split, describe=no_columns)
+predict_files = functools.partial(
+    predict.predict_files, readers={}, describe=no_columns, batch_size=256
+)
+predict_split = functools.partial(predict.predict_split, describe=no_columns, batch_size=256)
 
 
 def plain_model() -> keras.Model:

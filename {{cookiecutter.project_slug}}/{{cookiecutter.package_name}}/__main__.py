@@ -145,15 +145,17 @@ class Predict:
         with redirect_stdout(sys.stderr):  # as in Evaluate
             evaluation = _open_with_data(self.run) if self.split != "none" else None
             run = evaluation.run if evaluation else _open(self.run)
-        from .engine.predict import model_of, predict_files, predict_split
+        from .engine.predict import LARGEST_BATCH, model_of, predict_files, predict_split
         from .task.predictions import READERS, describe
 
         model, directory = model_of(run, self.model), self.run / "predictions"
-        for path in predict_files(model, self.files, directory, readers=READERS, describe=describe):
+        size = min(LARGEST_BATCH, run.global_batch_size)  # which trained, so it fits into memory
+        options: dict[str, Any] = {"describe": describe, "batch_size": size}
+        for path in predict_files(model, self.files, directory, readers=READERS, **options):
             print(path)
         if evaluation:
             split = _split(evaluation, self.split)
-            for path in predict_split(model, self.split, split, directory, describe=describe):
+            for path in predict_split(model, self.split, split, directory, **options):
                 print(path)
 
 

@@ -33,6 +33,8 @@ def as_arrays(adapted: Any) -> dict[str, np.ndarray]:
     for name, value in adapted.items():
         try:
             arrays[name] = np.asarray(value)
+            if arrays[name].dtype == object:  # texts, as np.unique gives them
+                arrays[name] = np.asarray(arrays[name].tolist())
         except ValueError as error:  # lists of different lengths
             raise UsageError(
                 f"{ADAPT} returns as {name!r} a list whose parts have different shapes; "

@@ -45,6 +45,7 @@ NOT_GIVEN = re.compile(r"Missing from .*?: (\S+) (.*) \(required\)")
 HELP = ". (--help shows all flags.)"
 ON, OFF = ("true", "yes", "on"), ("false", "no", "off")  # of a switch, in small letters
 INSTEAD = (("--epochs", "--steps"), ("--global-batch-size", "--batch-size-per-replica"))
+RESERVED = ("config", "print_config", "help", "list", "only")  # flags of the commands themselves
 FLAG_LINES = "must hold `flag: value` lines"
 # Around a run's config.yaml, as comments, so that lines may be added to a copy of it.
 FIRST_LINE, LAST_LINE = "# every flag of this run, up to the line `# end`\n", "# end\n"
@@ -73,6 +74,10 @@ def parse(argv: Sequence[str] | None = None, **groups: type) -> tuple[Any, ...]:
     print_config = "--print-config" in arguments
     arguments = expand([argument for argument in arguments if argument != "--print-config"])
     _require_defaults(groups.values())
+    for name, owner in itertools.chain(*map(fields_of, groups.values())):
+        if name in RESERVED:
+            where = f"{owner.__name__} in {_file_of(owner)}"
+            fail(f"{where} has the field {name}, which is a flag of the commands; rename it.")
     bases = {name: _bases(form) for name, form in groups.items()}
     fields = [
         item for name, form in groups.items() for item in (bases[name] or {name: form}).items()
@@ -82,7 +87,7 @@ def parse(argv: Sequence[str] | None = None, **groups: type) -> tuple[Any, ...]:
     parsed = read(settings, arguments)
     try:
         values = tuple(
-            form(**{k: v for base in bases[name] for k, v in vars(getattr(parsed, base)).items()})
+            form(**{k: v for base in bases[name] for k, v in _given(getattr(parsed, base)).items()})
             if bases[name]
             else getattr(parsed, name)
             for name, form in groups.items()
@@ -106,12 +111,23 @@ def _require_defaults(forms: Iterable[type]) -> None:
         SystemExit: with code 2 and one sentence.
     """
     for form in forms:
-        where = f"{form.__name__} in {Path(sys.modules[form.__module__].__file__ or '').name}"
+        where = f"{form.__name__} in {_file_of(form)}"
         if "__dataclass_fields__" not in vars(form):  # its own, not those of a base
             fail(f"{where} is no dataclass; write @dataclass(frozen=True) above it.")
         for field in dataclasses.fields(form):
             if field.init and field.default is field.default_factory is dataclasses.MISSING:
                 fail(f"{where} has the field {field.name} without a default; give it one.")
+
+
+def _file_of(form: type) -> str:
+    """The file of a class, such as task/config.py."""
+    module = form.__module__
+    return f"{(module.partition('.')[2] or module).replace('.', '/')}.py"
+
+
+def _given(config: Any) -> dict[str, Any]:
+    """The arguments of a dataclass, without what it has computed from them."""
+    return {f.name: getattr(config, f.name) for f in dataclasses.fields(config) if f.init}
 
 
 def _bases(form: type) -> dict[str, type]:
@@ -143,6 +159,10 @@ def read(form: Any, arguments: Sequence[str], program: str | None = None) -> Any
     try:
         with contextlib.redirect_stdout(shown), contextlib.redirect_stderr(message):
             return tyro.cli(form, prog=program, args=plain, config=(tyro.conf.OmitArgPrefixes,))
+    except AssertionError as error:
+        if "Name conflict" not in str(error):
+            raise
+        fail("TaskConfig makes two flags of one name, as of a tuple of dataclasses; rename them.")
     except Signaled:
         sys.stderr.write(message.getvalue())  # what it says of itself
         raise
@@ -159,22 +179,34 @@ def _require_other_names(form: Any) -> None:
     for part in get_args(form):
         _require_other_names(part)
     owners: dict[str, type] = {}
-    for name, owner in _fields(form):
+    for name, owner in fields_of(form):
         if name in owners:
+            first = owners[name]
             fail(
-                f"{owner.__name__} in task/config.py has the field {name}, but {flag_of(name)} is "
-                f"a flag of {owners[name].__name__} in config.py already; call it otherwise."
+                f"{owner.__name__} in {_file_of(owner)} has the field {name}, but {flag_of(name)} "
+                f"is a flag of {first.__name__} in {_file_of(first)} already; call it otherwise."
             )
         owners[name] = owner
 
 
-def _fields(form: Any) -> Iterator[tuple[str, type]]:
-    """The fields of a dataclass, and of those in it, each with its dataclass."""
+def fields_of(form: Any) -> Iterator[tuple[str, type]]:
+    """The fields of a dataclass, and of those in it, each with its dataclass.
+
+    Of a dict that isn't empty, each entry is a flag of its own.
+    """
     if isinstance(form, type) and dataclasses.is_dataclass(form):
         kinds = get_type_hints(form)
         for field in dataclasses.fields(form):
-            inner = list(_fields(kinds[field.name]))
-            yield from inner or [(field.name, form)]
+            inner = list(fields_of(kinds[field.name]))
+            entries = [(str(name), form) for name in _entries(field)]
+            yield from inner or entries or [(field.name, form)]
+
+
+def _entries(field: dataclasses.Field[Any]) -> dict[Any, Any]:
+    """The default of a field that is a dict; else nothing."""
+    made = field.default_factory
+    default = made() if made is not dataclasses.MISSING else None
+    return default if isinstance(default, dict) else {}
 
 
 def _flags_of(form: Any, sought: type) -> Iterator[str]:
@@ -357,7 +389,7 @@ def _arguments_in(file: Path, flags_of: Callable[[Path], dict[str, Any]]) -> lis
         flags = flags_of(file)
     except ValueError as error:
         fail(str(error))
-    nulls = {flag_of(name) for name, value in flags.items() if isinstance(value, _Null)}
+    nulls = {flag_of(name) for name, value in flags.items() if is_null(value)}
     arguments = [_OfFile(argument) for argument in arguments_of(flags)]
     for argument in arguments:
         argument.file, argument.is_null = file, argument.partition("=")[0] in nulls
@@ -374,6 +406,11 @@ def arguments_of(values: dict[str, Any]) -> list[str]:
         else:
             arguments.append(f"{flag}={value}")
     return arguments
+
+
+def is_null(value: Any) -> bool:
+    """Whether a value of `value_of`, or one of a list of them, is null in YAML."""
+    return any(isinstance(one, _Null) for one in (value if isinstance(value, list) else [value]))
 
 
 def value_of(node: yaml.Node) -> bool | str | list[str]:
@@ -418,7 +455,7 @@ def _require_readable(settings: type, flags: dict[str, Any]) -> None:
         try:
             with contextlib.redirect_stderr(io.StringIO()):
                 again = _flat(read(settings, arguments_of(flags_in(yaml.safe_dump(some)))))
-        except (SystemExit, ValueError):
+        except (SystemExit, ValueError, yaml.YAMLError):
             return False
         return all(yaml.safe_dump(again[name]) == yaml.safe_dump(some[name]) for name in some)
 
@@ -430,26 +467,56 @@ def _require_readable(settings: type, flags: dict[str, Any]) -> None:
 
 def _flat(*configs: Any) -> dict[str, Any]:
     """The settings of all `configs` by name, as YAML has them."""
-    return dict(line for config in configs for line in _lines(dataclasses.asdict(config)))
+    return dict(line for config in configs for line in _lines(config))
 
 
-def _lines(settings: dict[str, Any]) -> Iterator[tuple[str, Any]]:
-    """Names and values; the entries of a dict are flags of their own, as Tyro has them."""
-    for name, value in settings.items():
-        if isinstance(value, dict):
+def _lines(config: Any) -> Iterator[tuple[str, Any]]:
+    """Names and values; the entries of a dict that has some by default are flags of their own."""
+    kinds = get_type_hints(type(config))
+    for field in dataclasses.fields(config):
+        value, are_floats = getattr(config, field.name), _are_floats(kinds[field.name])
+        if dataclasses.is_dataclass(value):
             yield from _lines(value)
+        elif isinstance(value, dict) and _entries(field):
+            yield from _entry_lines(value, are_floats)
         else:
-            yield name, _plain(value)
+            yield field.name, _plain(value, are_floats)
 
 
-def _plain(value: Any) -> Any:
+def _entry_lines(entries: dict[Any, Any], are_floats: bool) -> Iterator[tuple[str, Any]]:
+    for name, value in entries.items():
+        if isinstance(value, dict):
+            yield from _entry_lines(value, are_floats)
+        else:
+            yield str(name), _plain(value, are_floats)
+
+
+def _are_floats(kind: Any) -> bool:
+    """Whether the numbers of a flag are floats: one that is given as 0 is read as 0.0."""
+    parts, found = [kind], set()
+    while parts:
+        part = parts.pop()
+        found.add(part)
+        parts += get_args(part)
+    return float in found and int not in found
+
+
+def _plain(value: Any, are_floats: bool = False) -> Any:
     """A flag's value of any type that Tyro takes, as YAML has it."""
+    if type(value).__module__ == "numpy":
+        value = value.tolist()
+    if are_floats and type(value) is int:
+        return float(value)
     if isinstance(value, enum.Enum):
         return value.name
     if isinstance(value, PurePath):
         return str(value)
+    if isinstance(value, dict):
+        value = [*value.items()]  # {"a": 1, "b": 2} as the command line takes it: a 1 b 2
     if isinstance(value, list | tuple | set | frozenset):
-        parts = [_plain(item) for item in value]
+        parts = [_plain(item, are_floats) for item in value]
+        if isinstance(value, set | frozenset):  # whose order differs between processes
+            parts.sort(key=str)
         # ((32, 1), (64, 1)) as the command line takes it: 32 1 64 1.
         return [item for part in parts for item in (part if isinstance(part, list) else [part])]
     return value
@@ -486,7 +553,7 @@ def _sentence(box: str) -> str:
     elif match := NOT_GIVEN.match(text):
         text = f"{match[1]} is missing: {match[2]}"
     elif match := next(filter(None, (form.search(text) for form in NOT_A_CHOICE)), None):
-        flag, word, choices = match[1], match[2], re.findall(r"[^', ]+", match[3])
+        flag, word, choices = match[1], match[2], [c.strip(" '") for c in match[3].split(",")]
         listed = ", ".join(choices)
         text = f"{word} is no command; there is: {listed}"
         if flag.startswith("--"):

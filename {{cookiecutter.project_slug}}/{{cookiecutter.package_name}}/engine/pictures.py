@@ -16,7 +16,7 @@ from matplotlib.figure import Figure
 from .files import replace_picture
 from .model_inputs import taken_by
 
-PART = 100  # examples that are predicted at once
+PART = 32  # examples that are predicted at once; a step may not have had memory for many more
 
 matplotlib.use("Agg")  # pictures go to files, also where there is no display
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import sys
+import tempfile
 import zipfile
 import zlib
 from collections import Counter
@@ -32,7 +33,7 @@ from .prediction_table import PredictionTable
 from .run_files import SPLITS
 from .types import Run
 
-BATCH_SIZE = 256
+LARGEST_BATCH = 256
 LARGEST = 8 * 2**30  # bytes that an archive may unpack to
 ARRAYS = (".npy", ".npz")
 # What a damaged file raises; RuntimeError: an archive that is encrypted, or compressed otherwise.
@@ -88,6 +89,7 @@ def predict_files(
     *,
     readers: Mapping[str, Reader],
     describe: Describe,
+    batch_size: int,
 ) -> Iterator[Path]:
     """Write the predictions for the inputs in files; yields the files written.
 
@@ -97,6 +99,7 @@ def predict_files(
         directory: where predictions go.
         readers: functions (file, model) -> inputs, by the suffix of the file.
         describe: a function (model, inputs, outputs) -> columns of the table.
+        batch_size: examples to predict at once.
 
     Raises:
         UsageError: the inputs can't be read, or don't fit the model.
@@ -112,7 +115,8 @@ def predict_files(
             raise UsageError(
                 f"The predictions for {same[0]} would overwrite it; copy it to another directory."
             )
-        yield from _write(model, _of_files(model, group.files, readers), describe, directory / name)
+        batches = _of_files(model, group.files, readers, batch_size)
+        yield from _write(model, batches, describe, directory / name)
 
 
 def predict_split(
@@ -122,13 +126,14 @@ def predict_split(
     directory: Path,
     *,
     describe: Describe,
+    batch_size: int,
 ) -> Iterator[Path]:
     """Write the predictions for every example of a split, in its order; yields the files.
 
     Raises:
         UsageError: the split can't be read.
     """
-    return _write(model, _of_split(model, name, split), describe, directory / name)
+    return _write(model, _of_split(model, name, split, batch_size), describe, directory / name)
 
 
 class _Batch(NamedTuple):
@@ -140,19 +145,24 @@ class _Batch(NamedTuple):
 
 
 def _of_files(
-    model: keras.Model, paths: list[Path], readers: Mapping[str, Reader]
+    model: keras.Model, paths: list[Path], readers: Mapping[str, Reader], batch_size: int
 ) -> Iterator[_Batch]:
     times = Counter(file.name for file in paths)
-    for start in range(0, len(paths), BATCH_SIZE):  # an image each, or a file of many
-        files = paths[start : start + BATCH_SIZE]
-        read = [_fit(_read_file(file, model, readers), model, file) for file in files]
-        lengths = [len(tf.nest.flatten(inputs)[0]) for inputs in read]
+    waiting = paths
+    while waiting:
+        read, lengths = [], []
+        while sum(lengths) < batch_size and len(read) < len(waiting):  # an image each, or many
+            file = waiting[len(read)]
+            read.append(_fit(_read_file(file, model, readers), model, file))
+            lengths.append(len(tf.nest.flatten(read[-1])[0]))
+        files, waiting = waiting[: len(read)], waiting[len(read) :]
         try:
             inputs = tf.nest.map_structure(_join, *read)
-            outputs = model.predict(inputs, batch_size=BATCH_SIZE, verbose=0)
+            outputs = model.predict(inputs, batch_size=batch_size, verbose=0)
         except Exception as error:  # whatever a model may raise
             which = files[0] if len(files) == 1 else f"{files[0]} and {len(files) - 1} others"
-            raise UsageError(f"{which} can't be predicted: {cause_of(error)}.") from error
+            why = _too_large(error, batch_size) or cause_of(error)
+            raise UsageError(f"{which} can't be predicted: {why}.") from error
         places = [
             {"file": file.name if times[file.name] == 1 else str(file), "row": row}
             for file, length in zip(files, lengths, strict=True)
@@ -168,28 +178,36 @@ def _join(*parts: tf.Tensor) -> tf.Tensor:
     return tf.concat([tf.cast(part, dtype) for part in parts], axis=0)
 
 
-def _of_split(model: keras.Model, name: str, split: Split) -> Iterator[_Batch]:
+def _too_large(error: Exception, batch_size: int) -> str:
+    """What to say if there is too little memory; else nothing."""
+    if not isinstance(error, MemoryError | tf.errors.ResourceExhaustedError):
+        return ""
+    return f"{batch_size} examples at once, as in training, need more memory than there is"
+
+
+def _of_split(model: keras.Model, name: str, split: Split, batch_size: int) -> Iterator[_Batch]:
     if comes_in_another_order(worker_split(split)):
         sys.stderr.write(
             f"the {split_label(name)} comes in another order each time it is read: no row can be "
             "matched with its example; leave out the shuffle of the stream\n"
         )
-    batches, _ = evaluation_batches(split, BatchLayout(BATCH_SIZE, 1, 0, 1))
     examples = num_examples(split)
+    size = min(batch_size, max(1, examples))
+    batches, _ = evaluation_batches(split, BatchLayout(size, 1, 0, 1))
     for number, (inputs, *_) in enumerate(_read(name, split, batches)):
         # Cut by position: an example of the owner's may have weight zero, like padding.
-        first, rows = number * BATCH_SIZE, min(BATCH_SIZE, examples - number * BATCH_SIZE)
+        first, rows = number * size, min(size, examples - number * size)
         one = tf.nest.map_structure(lambda t: t[0], inputs)
         taken = taken_by(model, one)
         try:
             outputs = tf.nest.map_structure(np.asarray, model(taken, training=False))
         except Exception as error:  # whatever a model may raise
+            why = _other_inputs(taken, model) or cause_of(error)
+            why = _too_large(error, size) or f"{why}; give files with inputs of the model"
             raise UsageError(
-                f"The {split_label(name)} can't be predicted by this model: "
-                f"{_other_inputs(taken, model) or cause_of(error)}; give files with inputs of the "
-                "model."
+                f"The {split_label(name)} can't be predicted by this model: {why}."
             ) from error
-        _require_rows(outputs, BATCH_SIZE)
+        _require_rows(outputs, size)
         one, outputs = tf.nest.map_structure(lambda t, n=rows: t[:n], (one, outputs))
         places = [{"file": name, "row": row} for row in range(first, first + rows)]
         yield _Batch(places, one, outputs)
@@ -215,6 +233,8 @@ def _write(
 ) -> Iterator[Path]:
     """Write the arrays and the table of all batches."""
     table, parts = PredictionTable(), []
+    with writing(path.parent, AGAIN):  # tried before hours of work
+        tempfile.TemporaryFile(dir=next(p for p in path.parents if p.exists())).close()
     for places, inputs, outputs in batches:
         table.add(places, inputs, describe(model, inputs, outputs))
         parts.append(outputs)

@@ -45,6 +45,12 @@ def as_arrays(source: Any) -> Any:
                 "np.stack, or an object with __len__ and __getitem__."
             )
         source = [str(part) if isinstance(part, PurePath) else part for part in source]
+    elif _reads_rows(source):
+        raise UsageError(
+            f"A split of create_datasets holds a {type(source).__name__} as one of its parts, and "
+            "NumPy would read all of its rows: let one object give whole examples, such as "
+            "(inputs, labels), or make an array of it by np.asarray."
+        )
     if isinstance(source, tf.RaggedTensor | tf.SparseTensor):
         dense = "tf.sparse.to_dense" if isinstance(source, tf.SparseTensor) else ".to_tensor()"
         raise UsageError(
@@ -69,6 +75,17 @@ def as_arrays(source: Any) -> Any:
     return array
 
 
+def _reads_rows(source: Any) -> bool:
+    """Whether it is no array, but gives a row at a time, as a list of pictures on disk does."""
+    names = ("dtype", "__array__", "__dlpack__", "iloc")
+    return (
+        hasattr(source, "__len__")
+        and hasattr(source, "__getitem__")
+        and not isinstance(source, str | bytes | range | np.generic)
+        and not any(hasattr(source, name) for name in names)
+    )
+
+
 def _require_texts(array: np.ndarray) -> None:
     kinds = set(map(type, array.flat))
     texts = {kind for kind in kinds if issubclass(kind, str | bytes)}
@@ -90,6 +107,8 @@ def _require_texts(array: np.ndarray) -> None:
 
 
 def _in_memory(source: Any) -> np.ndarray:
+    if _are_texts(source):
+        return np.asarray(source, object)
     try:
         return _whole(source, np.asanyarray(source))
     except ValueError as error:
@@ -126,7 +145,7 @@ def _array(value: Any) -> np.ndarray:
     if isinstance(value, list) and any(map(_is_array, value)):
         raise DataError("has a list of arrays: inputs, labels and weights are a tuple")
     try:
-        array = _whole(value, np.asarray(value))
+        array = np.asarray(value, object) if _are_texts(value) else _whole(value, np.asarray(value))
     except ValueError as error:
         raise DataError(
             "has a list whose parts have different shapes: inputs, labels and weights are a tuple"
@@ -137,6 +156,12 @@ def _array(value: Any) -> np.ndarray:
         kinds = sorted({type(v).__name__ for v in array.flat} - {"str", "bytes"})
         raise DataError(f"holds {' and '.join(kinds)}, not only numbers or texts")
     return array
+
+
+def _are_texts(value: Any) -> bool:
+    """Whether it is a list of texts; an array of them has room for the longest in each row."""
+    is_list = isinstance(value, list) and bool(value)
+    return is_list and all(isinstance(part, str | bytes) for part in value)
 
 
 def _whole(value: Any, array: np.ndarray) -> np.ndarray:

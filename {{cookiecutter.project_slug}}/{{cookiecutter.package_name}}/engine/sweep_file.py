@@ -8,13 +8,13 @@ import math
 import random
 import re
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, get_type_hints
 
 import yaml
 
-from .command_line import repeated_name, text_of, value_of
+from .command_line import fields_of, is_null, repeated_name, text_of, value_of
 from .errors import UsageError
 
 SECTIONS = ("fixed", "grid", "random", "samples", "sample_seed")
@@ -64,9 +64,8 @@ def read_sweep(file: Path, forms: Sequence[type] = ()) -> Sweep:
         raise UsageError(f"{file} is not a YAML file.") from error
     except ValueError as error:
         raise UsageError(f"{file}: {MUST['']}.") from error
-    types = {
-        field.name: get_type_hints(form)[field.name] for form in forms for field in fields(form)
-    }
+    owners = [owner for form in forms for owner in fields_of(form)]
+    types = {name: get_type_hints(owner).get(name) for name, owner in owners}
     whole = {name for name, kind in types.items() if kind in (int, int | None)}
 
     def read(section: str, what: Callable[[yaml.Node], Any], default: Any) -> Any:
@@ -90,6 +89,10 @@ def read_sweep(file: Path, forms: Sequence[type] = ()) -> Sweep:
     for name in names:
         if names.count(name) > 1:
             raise UsageError(f"{file} has `{name}` twice; a flag is in one section only.")
+        if types.get(name) is str and is_null({**fixed, **grid}.get(name)):
+            raise UsageError(
+                f"{file}: {name} is null, and must be a text; write '' for an empty one."
+            )
         if name in SET_BY_THE_SWEEP:
             raise UsageError(
                 f"{file} has `{name}`, which the sweep sets itself, or has no use for."
