@@ -34,13 +34,14 @@ def handlers() -> Iterator[None]:
 
     What nohup or a shell's `&` starts ignores SIGHUP or SIGINT, and so do the tests in it.
     """
-    from proof.engine.interrupts import SIGNALS
+    from proof.engine.interrupts import SIGNALS, _ignored
 
     before = {number: signal.getsignal(number) for number in SIGNALS}
     for number in SIGNALS:
         signal.signal(number, signal.SIG_DFL)
     signal.signal(signal.SIGINT, signal.default_int_handler)
     yield
+    _ignored.clear()
     for number, handler in before.items():
         signal.signal(number, handler)
 

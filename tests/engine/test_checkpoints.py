@@ -12,7 +12,8 @@ from typing import Any
 import keras
 import pytest
 from proof.engine import link, run_directory
-from proof.engine.checkpoints import BestWeights
+from proof.engine.callbacks import at_step
+from proof.engine.checkpoints import BestWeights, _remove
 from proof.engine.errors import UsageError
 from proof.engine.run_directory import RunDirectory
 from proof.engine.types import Run
@@ -130,9 +131,9 @@ def test_a_checkpoint_is_on_the_disk_before_it_has_its_name_and_older_ones_are_d
     done: list[tuple[str, int]] = []
 
     def noted(what: str, function: Callable[..., Any]) -> Callable[..., Any]:
-        def note(at: Any, *arguments: Any) -> Any:
+        def note(at: Any, *arguments: Any, **options: Any) -> Any:
             done.append((what, os.stat(at).st_ino))  # a file keeps its number, not its name
-            return function(at, *arguments)
+            return function(at, *arguments, **options)
 
         return note
 
@@ -153,6 +154,42 @@ def test_a_run_directory_in_use_is_refused(tmp_path: Path) -> None:
     first = RunDirectory.open(tmp_path, "first", None, "")
     with pytest.raises(UsageError, match="another process"):
         RunDirectory.open(tmp_path, "", first.path, "")
+
+
+def test_a_run_directory_that_was_moved_is_not_begun_anew(tmp_path: Path) -> None:
+    runs = tmp_path / "run", tmp_path / "moved"
+    runs[0].mkdir()
+    run = loop(
+        runs[0], [at_step(3, lambda event: runs[0].rename(runs[1]))], num_steps=6,
+        save_every_steps=4, validate_every_steps=6,
+    )  # fmt: skip
+    with pytest.raises(UsageError, match=r"step 4 can't be written \(No such file or directory\)"):
+        run.train()
+    assert not runs[0].exists()
+    assert runs[1].is_dir()
+
+
+def test_a_checkpoint_that_somebody_else_deletes_meanwhile_does_no_harm(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    best, glob = BestWeights(tmp_path, build(Toy()).run), Path.glob
+    best.save(1)
+
+    def with_a_deleted_one(path: Path, pattern: str) -> Any:
+        return [*glob(path, pattern), path / "ckpt-1.data-00000-of-00002"]
+
+    monkeypatch.setattr(Path, "glob", with_a_deleted_one)
+    _remove(tmp_path, set())
+    assert not list(tmp_path.iterdir())
+
+
+def test_who_may_be_started_again_by_a_launcher_waits_for_the_lock_of_a_lost_host(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first = RunDirectory.open(tmp_path, "first", None, "")
+    monkeypatch.setattr(run_directory, "say", lambda _: first.__exit__(None))
+    with RunDirectory.open(tmp_path, "", first.path, "resume: auto"):
+        pass
 
 
 def test_workers_wait_for_the_lock_of_a_host_that_was_lost(

@@ -195,19 +195,44 @@ def test_checkpoints_that_cannot_be_read_now_are_not_taken_for_damaged(
 
 @pytest.mark.quick
 @pytest.mark.parametrize("kind", ["latest", "best"])
+@pytest.mark.parametrize(
+    ("error", "reason"),
+    [
+        (tf.errors.OpError(None, None, "ckpt.index; Input/output error", 2), "Input/output error"),
+        (tf.errors.UnknownError(None, None, "ckpt.data; Remote I/O error"), "Remote I/O error"),
+        (ConnectionResetError(errno.ECONNRESET, "Connection reset by peer"), "Connection reset"),
+        (tf.errors.ResourceExhaustedError(None, None, "OOM when reading"), "OOM when reading"),
+        (MemoryError("Unable to allocate 9 GiB"), "Unable to allocate"),
+    ],
+    ids=["disk", "file server", "connection", "memory of tensorflow", "memory"],
+)
 def test_a_disk_that_fails_tensorflow_is_no_damage(
-    kind: str, half: Path, monkeypatch: pytest.MonkeyPatch
+    error: Exception, reason: str, kind: str, half: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     load = tf.train.load_checkpoint
 
     def fail(path: str) -> Any:
         if Path(path).parent.name == kind:
-            raise tf.errors.OpError(None, None, f"{path}.index; Input/output error", 2)
+            raise error
         return load(path)
 
     monkeypatch.setattr(tf.train, "load_checkpoint", fail)
-    with pytest.raises(UsageError, match=f"{kind}/ckpt-4 can't be read: Input/output error; look"):
+    with pytest.raises(UsageError, match=f"{kind}/ckpt-4 can't be read: {reason}.*; look"):
         loop(half, resume=True, **SETTINGS)
+
+
+@pytest.mark.quick
+def test_a_checkpoint_that_is_replaced_while_it_is_read_is_no_failing_disk(
+    half: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def fail(path: str) -> Any:  # as NFS does
+        for file in Path(path).parent.glob("ckpt-4.*"):
+            file.unlink()
+        raise OSError(errno.ESTALE, os.strerror(errno.ESTALE))
+
+    monkeypatch.setattr(tf.train, "load_checkpoint", fail)
+    assert not checkpoints._is_readable(half / "checkpoints" / "latest", 4)
+    assert capsys.readouterr().err == ""
 
 
 @pytest.mark.quick
@@ -332,7 +357,7 @@ def test_a_damaged_neighbor_does_not_matter(neighbor: bytes | None, tmp_path: Pa
 
 @pytest.mark.quick
 @pytest.mark.parametrize("part", ["", "1/config.yaml", "1/checkpoints/latest"])
-@pytest.mark.parametrize("number", [errno.ESTALE, errno.EACCES])
+@pytest.mark.parametrize("number", [errno.ESTALE, errno.ECONNRESET, errno.EBADMSG, errno.EACCES])
 def test_a_run_that_cannot_be_read_now_is_not_begun_anew(
     number: int, part: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -357,7 +382,7 @@ def test_a_run_that_cannot_be_read_now_is_not_begun_anew(
     sentence = f"{tmp_path}.* can't be read: {os.strerror(number)}"
     with pytest.raises(UsageError, match=sentence) as refused:
         find_resumed(tmp_path, "auto", config)
-    assert code_of(refused.value) == (138 if number == errno.ESTALE else 2)
+    assert code_of(refused.value) == (2 if number in (errno.EACCES, errno.EBADMSG) else 138)
 
 
 @pytest.mark.quick
@@ -636,6 +661,18 @@ def test_a_second_signal_exits_at_once_if_it_is_a_second_wish(
         close_slowly()
     assert exits == codes
     assert ("ended at once by a second signal" in capfd.readouterr().err) == bool(codes)
+
+
+@pytest.mark.quick
+@pytest.mark.usefixtures("handlers")
+def test_a_run_after_an_interrupted_one_of_the_same_process_hears_signals() -> None:
+    for _ in range(2):
+        with contextlib.suppress(SystemExit), Interrupts() as interrupts:
+            os.kill(os.getpid(), signal.SIGTERM)
+            time.sleep(0.01)
+            assert interrupts.received
+            raise SystemExit
+        assert signal.getsignal(signal.SIGTERM) == signal.SIG_IGN  # while it exits, if it does
 
 
 @pytest.mark.quick

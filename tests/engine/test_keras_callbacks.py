@@ -204,6 +204,18 @@ def trained(path: Path, replicas: int, **more: Any) -> tuple[Loop, dict[str, Any
     return run, kinds
 
 
+@pytest.mark.quick
+def test_a_log_that_somebody_has_moved_does_not_stop_a_save(tmp_path: Path) -> None:
+    log, moved = tmp_path / "log.csv", tmp_path / "old.csv"
+    callbacks = [
+        keras_callback(keras.callbacks.CSVLogger("log.csv")),
+        at_step(5, lambda event: log.rename(moved)),
+    ]
+    loop(tmp_path, callbacks, num_steps=8, validate_every_steps=4, save_every_steps=4).train()
+    assert len(moved.read_text().splitlines()) == 3
+    assert (tmp_path / "checkpoints" / "latest" / "ckpt-8.index").exists()
+
+
 def forget_after(path: Path, step: int) -> None:
     """Leave what a run that was killed after `step` would leave, and files of later steps."""
     for file in (path / "checkpoints" / "latest").glob("ckpt-*"):

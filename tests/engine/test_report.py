@@ -21,6 +21,7 @@ from proof.config import Config
 from proof.engine.command_line import to_yaml
 from proof.engine.errors import UsageError
 from proof.engine.report import CAPTIONS, MOST_ROWS, write_report
+from proof.engine.run_files import is_finished
 from proof.task.config import TaskConfig
 
 from .test_compare import make
@@ -137,6 +138,18 @@ def test_an_unfinished_run_has_a_page_too(tmp_path: Path) -> None:
     assert "unfinished, 0 steps" in Page(write_report(started, DEFAULTS)).text
     with pytest.raises(UsageError, match="not a run directory"):
         write_report(tmp_path, DEFAULTS)
+
+
+@pytest.mark.quick
+def test_the_page_of_a_run_whose_end_failed_does_not_make_it_finished(tmp_path: Path) -> None:
+    path = make(tmp_path / "run", [1.0])
+    assert not is_finished(path)
+    page = write_report(path, DEFAULTS, is_end=False)
+    assert page.name == "report-unfinished.html"
+    assert not is_finished(path)
+    write_report(path, DEFAULTS)
+    assert is_finished(path)
+    assert write_report(path, DEFAULTS, is_end=False).name == "report.html"
 
 
 @pytest.mark.quick

@@ -21,7 +21,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 from proof.engine import link, rendezvous
-from proof.engine.errors import UsageError
+from proof.engine.errors import LostWorkerError, UsageError
 from proof.engine.lost_worker import is_lost_worker
 from proof.engine.workers import Workers
 
@@ -867,6 +867,71 @@ def test_a_worker_that_has_given_up_is_not_taken_for_there(monkeypatch: pytest.M
 
 
 HELLO = b'{"worker": 1, "facts": {}}\n'
+
+
+@pytest.mark.quick
+def test_two_processes_of_one_index_are_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    ports = free_ports(3)
+    set_workers(monkeypatch, ports)
+    answers: list[bytes] = []
+
+    def say_hello() -> None:
+        address = ("127.0.0.1", ports[0])
+        with socket.create_connection(address) as first, socket.create_connection(address) as other:
+            for each in (first, other):
+                each.sendall(HELLO + b"{}\n")
+                time.sleep(0.2)
+            other.settimeout(5.0)
+            with contextlib.suppress(OSError):
+                while answer := other.recv(1000):
+                    answers.append(answer)
+                    if b"error" in answer:
+                        break
+            other.close()
+            first.settimeout(5.0)
+            while b"missing" not in first.recv(1000):  # until the chief gives up
+                pass
+
+    thread = threading.Timer(0.3, say_hello)
+    thread.start()
+    double = rf"Two processes are worker 1 \(127.0.0.1:{ports[1]}\); give each its own index"
+    with pytest.raises(LostWorkerError, match=rf"missing: worker 2 .*\. {double}"):
+        rendezvous.meet({}, 2.0)
+    thread.join()
+    assert re.search(double, b"".join(answers).decode())
+
+
+@pytest.mark.quick
+def test_a_part_of_a_line_does_not_stop_a_link(monkeypatch: pytest.MonkeyPatch) -> None:
+    set_workers(monkeypatch, [1, 2])
+    ours, other = socket.socketpair()
+    chief = link.Link({1: ours}, hang_timeout=60, start_timeout=60)
+    told = json.dumps(link.End("Enough.", 138, [])._asdict())
+    with other, contextlib.closing(chief):
+        other.sendall(b'{"total": 0, "arr{"total": 1, "arrived": {}}\n' + told.encode() + b"\n")
+        end = chief.wait_for_end(10)
+        chief._closed = True  # it would end this process
+    assert end
+    assert end.sentence == "Enough."
+
+
+@pytest.mark.quick
+def test_what_a_worker_can_finish_by_itself_is_finished(monkeypatch: pytest.MonkeyPatch) -> None:
+    set_workers(monkeypatch, [1, 2])
+    monkeypatch.setattr(link, "LEAVE_SECS", 0.3)
+    left: list[bool] = []
+    ours, other = socket.socketpair()
+    chief = link.Link({1: ours}, hang_timeout=60, start_timeout=60)
+    monkeypatch.setattr(chief, "leave", lambda: left.append(True))
+    with contextlib.closing(chief):
+        with chief.finishing():
+            other.close()  # the other worker is lost
+            assert chief.wait_for_end(10)
+            time.sleep(2.0)
+            assert not left
+        until(lambda: left, 10)
+
+
 IPV6 = pytest.mark.skipif(not socket.has_dualstack_ipv6(), reason="takes IPv6")
 
 

@@ -237,7 +237,7 @@ class Report:
         """Print the name of the page."""
         from .engine.report import write_report
 
-        page = write_report(self.run, to_yaml(Config(), TaskConfig()))
+        page = write_report(self.run, to_yaml(Config(), TaskConfig()), is_end=False)
         print(page)
         if self.open and _has_display():
             webbrowser.open(page.resolve().as_uri())

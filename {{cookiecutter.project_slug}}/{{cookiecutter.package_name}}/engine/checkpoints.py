@@ -25,6 +25,7 @@ import numpy as np
 import tensorflow as tf
 from tensorflow.python.distribute.values import SyncOnReadVariable  # none is public
 
+from . import link
 from .auxiliary import hashes, validate_hashes
 from .callbacks import learning_rates
 from .environment import differences, made_by
@@ -612,11 +613,13 @@ def _write(
     def prepare() -> str:
         with writing(f"The checkpoint of step {step}"):
             shutil.rmtree(unfinished, ignore_errors=True)
-            unfinished.mkdir(parents=True, exist_ok=True)
+            # Not the run's directory: if it was moved, its other half would begin in its place.
+            for each in (directory.parent, directory, unfinished):
+                each.mkdir(exist_ok=True)
         return ""
 
     def write() -> str:
-        with writing(f"The checkpoint of step {step}"):
+        with link.finishing(), writing(f"The checkpoint of step {step}"):
             checkpoint.write(str(unfinished / f"ckpt-{step}"))
             files = sorted(unfinished.glob("ckpt-*.*"))  # the data before the index
             for file in files:
@@ -643,7 +646,7 @@ def _remove(directory: Path, kept: set[int]) -> None:
     """Delete checkpoints of other steps; the directory may be a link, and hold files of others."""
     for file in sorted(directory.glob("ckpt-*.*"), reverse=True):  # the index first
         if (ours := OURS.fullmatch(file.name)) and int(ours[1]) not in kept:
-            file.unlink()
+            file.unlink(missing_ok=True)  # somebody may free the disk meanwhile
 
 
 def _latest_readable(directory: Path) -> int:
@@ -680,13 +683,16 @@ def _is_readable(directory: Path, step: int) -> bool:
                 reader.get_tensor(key)  # reading compares the checksums
             json.loads(reader.get_tensor(TEXT))
         except Exception as error:  # of many kinds: an IndexError for a truncated file
+            if step not in _steps(directory):  # a process that trains has replaced it
+                return False
             is_of_system = isinstance(error, OSError) and not isinstance(error, ABSENT)
-            if is_of_system or is_passing(error):  # not damaged: another one would be wrong
+            is_of_memory = isinstance(error, MemoryError | tf.errors.ResourceExhaustedError)
+            # Then it isn't damaged: another one would be wrong.
+            if is_of_system or is_of_memory or is_passing(error):
                 raise UsageError(cannot_read(path, error)) from error
-            if step in _steps(directory):
-                reason = type(error).__name__
-                # Not to stdout, where `evaluate` prints its result.
-                sys.stderr.write(f"checkpoint {path} can't be read ({reason}), trying another\n")
+            reason = type(error).__name__
+            # Not to stdout, where `evaluate` prints its result.
+            sys.stderr.write(f"checkpoint {path} can't be read ({reason}), trying another\n")
             return False
     return True
 

@@ -20,7 +20,7 @@ import tyro
 import yaml
 
 from .cluster import NO_PARAMETER_SERVERS
-from .errors import fail, require_output
+from .errors import code_of, fail, require_output
 from .interrupts import Signaled
 
 DESCRIPTION = """--config FILE reads flags from a YAML file; flags that you type override it.
@@ -388,7 +388,7 @@ def _arguments_in(file: Path, flags_of: Callable[[Path], dict[str, Any]]) -> lis
     try:
         flags = flags_of(file)
     except ValueError as error:
-        fail(str(error))
+        fail(str(error), code_of(error))
     nulls = {flag_of(name) for name, value in flags.items() if is_null(value)}
     arguments = [_OfFile(argument) for argument in arguments_of(flags)]
     for argument in arguments:

@@ -85,10 +85,16 @@ LESS_MEMORY = {  # by the file of task/ that asked for it
     "model.py": f"make the model smaller; if it is a batch in it, {SMALLER_BATCHES}",
 }
 FULL_OR_READ_ONLY = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS}
-# Of a network file system, which may be back in a moment: then a launcher is to start anew.
+# Of a network file system or a busy machine, which may be back in a moment: then a launcher is to
+# start anew. Not all systems have all of them.
 PASSING = {
-    *(errno.EIO, errno.ESTALE, errno.ETIMEDOUT, errno.ENOTCONN, errno.ESHUTDOWN),
-    *(errno.EHOSTDOWN, errno.EHOSTUNREACH),
+    getattr(errno, name)
+    for name in (
+        *("EIO", "EREMOTEIO", "ESTALE", "ETIMEDOUT", "EAGAIN", "ENOMEM", "EMFILE", "ENFILE"),
+        *("ENOTCONN", "ECONNABORTED", "ECONNREFUSED", "ECONNRESET", "ESHUTDOWN", "EPROTO", "ECOMM"),
+        *("EHOSTDOWN", "EHOSTUNREACH", "ENETDOWN", "ENETRESET", "ENETUNREACH"),
+    )
+    if hasattr(errno, name)
 }
 
 RESUME = "what is saved is intact: fix the disk, then resume; without a checkpoint, start again."

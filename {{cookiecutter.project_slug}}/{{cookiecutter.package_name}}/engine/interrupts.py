@@ -26,6 +26,7 @@ SIGNALS += [signal.Signals[n] for n in ("SIGHUP", "SIGUSR1", "SIGUSR2") if hasat
 
 
 _pipes: set[int] = set()  # that tell a thread of signals
+_ignored: dict[int, Any] = {}  # the handlers of signals that a process about to exit ignores
 _masks = threading.local()
 
 
@@ -135,12 +136,15 @@ class Interrupts:
         """Take over the signals."""
         for number in SIGNALS:
             handler = signal.getsignal(number)
+            if handler == signal.SIG_IGN:  # it didn't exit: `main` was called again
+                handler = _ignored.pop(number, handler)
             # Ignored on purpose, as by nohup; or the task does something else then.
             is_own = number.name.startswith("SIGUSR") and (
                 handler != signal.SIG_DFL and getattr(handler, "__module__", "") != __name__
             )
             if handler != signal.SIG_IGN and not is_own:
-                self._before[number] = signal.signal(number, self._note)
+                signal.signal(number, self._note)
+                self._before[number] = handler
         # Python runs handlers only between graph calls; bytes on this pipe come at once.
         reader, self._writer = os.pipe()
         os.set_blocking(self._writer, False)
@@ -155,7 +159,10 @@ class Interrupts:
         _pipes.remove(self._writer)
         os.close(self._writer)
         for number, handler in self._before.items():
-            signal.signal(number, signal.SIG_IGN if self.received and kind else handler)
+            is_ignored = self.received and kind
+            if is_ignored:
+                _ignored[number] = handler
+            signal.signal(number, signal.SIG_IGN if is_ignored else handler)
         if self.received and not kind:  # too late for the loop: the test is still to come
             signal.raise_signal(self._number)
 

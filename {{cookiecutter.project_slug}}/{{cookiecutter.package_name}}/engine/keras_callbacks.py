@@ -144,7 +144,7 @@ class _Adapter:
         """What a checkpoint keeps."""
         now, kept = _attributes(self._callback), dict(self._kept)
         if getattr(self._callback, "csv_file", None):
-            kept["file_size"] = Path(self._callback.filename).stat().st_size
+            kept["file_size"] = self._callback.csv_file.tell()  # its name may be another file's now
         if hasattr(self._callback, "get_state") and hasattr(self._callback, "set_state"):
             kept["own"] = self._callback.get_state()
         changed = {name: text for name, text in now.items() if self._fresh.get(name) != text}

@@ -21,10 +21,10 @@ import sys
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import FrameType
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from . import cluster
 from .causes import PACKAGE, PROJECT, TASK
@@ -97,6 +97,7 @@ class Link:
         self._stderr = os.dup(2)  # nothing is shown on fd 2 while TensorFlow is imported
         self._end: End | None = None
         self._leave_at = 0.0
+        self._is_finishing = False
         self._told = threading.Event()
         self._ready: dict[int, int] = {}  # devices by worker
         self._all_ready = threading.Event()
@@ -167,6 +168,16 @@ class Link:
                 return apart(f"{_named([first])} has come to {here}, worker {second} to {there}")
         return ""
 
+    @contextlib.contextmanager
+    def finishing(self) -> Iterator[None]:
+        """Around what this worker can finish by itself: where another is lost, it ends then."""
+        self._is_finishing = True
+        try:
+            yield
+        finally:
+            self._leave_at = max(self._leave_at, time.monotonic() + LEAVE_SECS)
+            self._is_finishing = False
+
     def leave(self) -> None:
         """End this process with the sentence that all have been told."""
         assert self._end is not None
@@ -210,7 +221,9 @@ class Link:
             for key, _ in self._selector.select(BEAT_SECS):
                 self._receive(key.data)
             if self._end:
-                if time.monotonic() > self._leave_at:
+                is_waited_for = self._is_finishing and self._me not in self._end.hanging
+                more = self.hang_timeout if is_waited_for else 0
+                if time.monotonic() > self._leave_at + more:
                     self.leave()
                 time.sleep(0.1)
             elif time.monotonic() > beat and not self._closed:
@@ -232,15 +245,18 @@ class Link:
         self._heard[worker] = time.monotonic()
         *lines, self._received[worker] = (self._received[worker] + data).split(b"\n")
         for line in lines:
-            message = json.loads(line)
-            if "done" in message:
-                self._places.pop(worker, None)
-            elif "ready" in message:
-                self._note_ready(message["ready"], message["devices"])
-            elif "sentence" in message:
-                self._note(End(**message))
-            else:
-                self._see(worker, **message)
+            with contextlib.suppress(ValueError, TypeError):  # a part of one: it read none for long
+                self._take(worker, json.loads(line))
+
+    def _take(self, worker: int, message: dict[str, Any]) -> None:
+        if "done" in message:
+            self._places.pop(worker, None)
+        elif "ready" in message:
+            self._note_ready(message["ready"], message["devices"])
+        elif "sentence" in message:
+            self._note(End(**message))
+        else:
+            self._see(worker, **message)
 
     def _beat(self) -> None:
         """Tell how far this worker is, and look who is behind, or elsewhere."""
@@ -332,6 +348,11 @@ def watch(counter: Callable[[], int]) -> None:
 def at_most(secs: float) -> float:
     """So many seconds, but at most half of those after which other workers call this one hung."""
     return min(secs, current.hang_timeout / 2) if current else secs
+
+
+def finishing() -> contextlib.AbstractContextManager[None]:
+    """Around what this worker can finish by itself: where another is lost, it ends then."""
+    return current.finishing() if current else contextlib.nullcontext()
 
 
 def accept_sigterm() -> None:

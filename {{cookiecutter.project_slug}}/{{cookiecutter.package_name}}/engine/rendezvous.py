@@ -148,17 +148,24 @@ def _gather(
 ) -> Met:
     """Of the chief: wait for all, compare, and tell all what came out."""
     addresses = cluster.addresses()
-    facts, ended = {0: must_match}, 0
+    facts, ended, double = {0: must_match}, 0, ""
     connections: dict[int, socket.socket] = {}
     with selectors.DefaultSelector() as selector:
         selector.register(listener, selectors.EVENT_READ, 0)
         while len(facts) < len(addresses) and not ended and time.monotonic() < deadline:
-            for key, _ in selector.select(min(deadline - time.monotonic(), WAIT_SECS)):
+            found = selector.select(min(deadline - time.monotonic(), WAIT_SECS))
+            for key, _ in sorted(found, key=lambda event: event[0].data, reverse=True):
                 if key.data:  # it has nothing to say before it is answered, so this is its end
                     ended = key.data
-                elif (came := _welcome(listener, len(addresses))) and came[0] not in connections:
-                    worker, facts[worker], connections[worker] = came
-                    selector.register(connections[worker], selectors.EVENT_READ, worker)
+                elif not ended and (came := _welcome(listener, len(addresses))):
+                    worker, its_facts, connection = came
+                    if worker in connections:
+                        double = f"Two processes are worker {worker} ({addresses[worker]}); "
+                        double += "give each its own index, as in TF_CONFIG."
+                        _send(connection, {"lost": "", "error": double})
+                        continue
+                    facts[worker], connections[worker] = its_facts, connection
+                    selector.register(connection, selectors.EVENT_READ, worker)
     missing = [worker for worker in range(len(addresses)) if worker not in facts]
     answer = {"lost": "", "error": ""}
     if ended:
@@ -170,15 +177,20 @@ def _gather(
             f"Not all {len(addresses)} workers came within --start-timeout {timeout:g} seconds; "
             f"missing: {named}."
         )
+        answer["lost"] += f" {double}" if double else ""
     else:
         answer["error"] = _differences(facts)
     for connection in connections.values():
-        with contextlib.suppress(OSError):
-            connection.sendall(json.dumps(answer).encode() + b"\n")
-            if any(answer.values()):
-                connection.recv(1)  # until the worker closes: then its side is free, too
-                connection.close()
+        _send(connection, answer)
     return answer, connections
+
+
+def _send(connection: socket.socket, answer: dict[str, str]) -> None:
+    with contextlib.suppress(OSError):
+        connection.sendall(json.dumps(answer).encode() + b"\n")
+        if any(answer.values()):
+            connection.recv(1)  # until the worker closes: then its side is free, too
+            connection.close()
 
 
 def _welcome(

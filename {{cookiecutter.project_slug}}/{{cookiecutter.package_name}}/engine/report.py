@@ -14,7 +14,7 @@ from typing import Any
 from .command_line import flag_of, flags_in
 from .files import printable, read_png, replace_file
 from .output import PACKAGE
-from .run_files import SPLITS, STARTED, RunFiles, read_run, shown
+from .run_files import SPLITS, STARTED, RunFiles, is_finished, read_run, shown
 
 MOST_ROWS = 500  # of the history; history.csv has all
 CAPTIONS = {
@@ -56,15 +56,17 @@ $body
 """)
 
 
-def write_report(path: Path, defaults: str) -> Path:
+def write_report(path: Path, defaults: str, *, is_end: bool = True) -> Path:
     """Write the page of a run, finished or not, from the files of its directory.
 
     Args:
         path: the run directory.
         defaults: the flags as YAML, as they are when none is given.
+        is_end: whether the run that writes it has done everything else.
 
     Returns:
-        The page, report.html in the run directory.
+        The page, report.html in the run directory; of a run whose end has failed,
+        report-unfinished.html, since report.html says that all of its end is there.
 
     Raises:
         UsageError: it isn't a run directory, or can't be written to.
@@ -106,8 +108,10 @@ def write_report(path: Path, defaults: str) -> Path:
     page = PAGE.substitute(title=escape(title), body="\n".join(body))
     command = f"python -m {PACKAGE} report {shlex.quote(str(path))}"
     then = f"make it writable, then write it by `{command}`."
-    replace_file(path / "report.html", printable(page), then)
-    return path / "report.html"
+    has_failed = (path / "results.json").exists() and not is_finished(path)
+    file = path / ("report-unfinished.html" if has_failed and not is_end else "report.html")
+    replace_file(file, printable(page), then)
+    return file
 
 
 def _subtitle(run: RunFiles) -> str:

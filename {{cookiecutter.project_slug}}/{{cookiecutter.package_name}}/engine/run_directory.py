@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import itertools
 import shutil
 import time
@@ -13,7 +14,7 @@ import keras
 
 from . import link
 from .command_line import FIRST_LINE, LAST_LINE, flag_of, flags_in, read_flags
-from .errors import AGAIN, RESUMABLE, UsageError, code_of, reason_of
+from .errors import AGAIN, UsageError, reason_of
 from .files import replace_file, to_json, writing
 from .locks import acquire, is_locked, lock_of
 from .output import say
@@ -21,6 +22,10 @@ from .run_files import has_checkpoint, is_finished
 from .workers import Workers
 
 LOCK_SECS = 120.0  # a file server keeps a lock of a host that was lost, NFS for 90 seconds
+NOT_A_RUN = {  # but what isn't there, or is somebody else's; of other errors the disk is the cause
+    *(errno.ENOENT, errno.ENOTDIR, errno.EISDIR, errno.ELOOP, errno.ENAMETOOLONG),
+    *(errno.EACCES, errno.EPERM),
+}
 # Flags that change how a run is made, not what comes out.
 MAY_DIFFER = {
     *("strategy", "virtual_replicas", "jit", "steps_per_call", "log_every_steps"),
@@ -72,7 +77,8 @@ class RunDirectory:
 
         def open_it() -> str:
             opened.append(cls(resumed or _make(runs, name), is_new=resumed is None))
-            opened[0]._lock(link.at_most(LOCK_SECS) if link.current else 0)
+            is_repeated = link.current or flags_in(config).get("resume") == "auto"
+            opened[0]._lock(link.at_most(LOCK_SECS) if is_repeated else 0)
             if resumed is None:
                 opened[0].write_config(config)
             return str(opened[0].path)
@@ -256,9 +262,10 @@ def _find_unfinished(runs: Path, config: str, defaults: str) -> Path | None:
             started = has_checkpoint(run)
             before = flags_in(defaults) | read_flags(run / "config.yaml")
         except (OSError, ValueError) as error:  # nobody's, or no longer a run's
-            if code_of(error) == RESUMABLE:  # or the one: a new run would begin in its place
-                reason = reason_of(error.__cause__ or error)
-                raise UsageError(f"{run} can't be read: {reason}; {AGAIN}") from error
+            cause = error.__cause__ or error
+            if isinstance(cause, OSError) and cause.errno not in NOT_A_RUN:
+                # It may be the one: a new run would begin in its place.
+                raise UsageError(f"{run} can't be read: {reason_of(cause)}; {AGAIN}") from error
             if started:
                 say(f"{run} is passed over: {error}")
             continue

@@ -99,7 +99,8 @@ class Summaries:
             # Only now: a run that is refused when it is resumed must leave no file behind.
             if part not in self._files:
                 folder = self._directory / part
-                folder.mkdir(parents=True, exist_ok=True)
+                for each in (self._directory, folder):  # not the run's, which may have been moved
+                    each.mkdir(exist_ok=True)
                 # Readers take files by name: this one is the last, though a clock may be behind.
                 later = [int(m[1]) + 1 for f in folder.iterdir() if (m := MADE.match(f.name))]
                 file = folder / f"{EVENTS}{max([time.time(), *later]):.6f}"
