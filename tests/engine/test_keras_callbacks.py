@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import json
 import os
@@ -603,7 +604,37 @@ def test_a_validation_that_a_signal_stopped_is_made_again(
     if again.step == 3 * validation + 3:  # its checkpoint is of before the validation
         third = loop(tmp_path / "run", [keras_callback(NotingBatches())], resume=True, **settings)
         assert not third.makes_steps
+        assert not third._under_way  # it was saved again
         assert (tmp_path / "run" / "results.json").exists()
+
+
+@pytest.mark.usefixtures("handlers")
+@pytest.mark.parametrize("keep", [1, 2])
+def test_a_kill_while_a_checkpoint_is_replaced_leaves_one(
+    keep: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    settings: dict[str, Any] = {"max_stop_secs": 1e-9, "keep_checkpoints": keep}
+    expected = loop(tmp_path / "whole", **settings)
+    expected.train()
+    with pytest.raises(SystemExit, match="138"):
+        told_to_stop(loop(tmp_path / "run", **settings), EPOCHS - 1).train()
+    replace, latest = Path.replace, tmp_path / "run" / "checkpoints" / "latest"
+
+    def kill(file: Path, target: Path) -> None:
+        if target.parent == latest:
+            raise KeyboardInterrupt
+        replace(file, target)
+
+    killed = loop(tmp_path / "run", resume=True, **settings)
+    monkeypatch.setattr(Path, "replace", kill)
+    with pytest.raises(KeyboardInterrupt) if keep > 1 else contextlib.nullcontext():
+        killed.train()  # keeps the only one as it is
+    monkeypatch.undo()
+    again = loop(tmp_path / "run", resume=True, **settings)
+    again.train()
+    assert again.records.history == expected.records.history
+    for a, b in zip(_bits(again), _bits(expected), strict=True):
+        np.testing.assert_array_equal(a, b)
 
 
 @pytest.mark.usefixtures("handlers")

@@ -126,6 +126,15 @@ class Checkpoints:
         _write(self._everything, self.directory, step, self._keep, self.run)
         self.saved_step = step
 
+    def write_again(self) -> None:
+        """Let the next `save` replace the checkpoint of the same step, if there is an older one.
+
+        A process that is killed while the files are replaced leaves neither of the two.
+        """
+        steps = self._workers.on_chief(lambda: str(len(_steps(self.directory))))
+        if int(steps) > 1:
+            self.saved_step = -1
+
     def restore_latest(self) -> tuple[Progress, dict[str, Any]] | None:
         """Set everything to the latest checkpoint that can be read; None if there is none.
 
@@ -624,6 +633,8 @@ def _write(
             files = sorted(unfinished.glob("ckpt-*.*"))  # the data before the index
             for file in files:
                 to_disk(file)
+            if (index := directory / f"ckpt-{step}.index").exists():  # it would be of other data
+                index.unlink()
             for file in files:
                 file.replace(directory / file.name)
             to_disk(directory)  # before older ones are deleted

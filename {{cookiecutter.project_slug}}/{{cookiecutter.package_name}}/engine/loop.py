@@ -341,6 +341,7 @@ class Loop:
             if self._under_way == DUE:
                 due = self._agree(interrupted=False, log=False, steps=1, validate=True).due
             self._record(display, due, log=False, validate=True, which=self._under_way)
+            self.checkpoints.write_again()  # the one of this step is of before the validation
             tell(self.callbacks, "on_step_begin", self)
             self._save_as_requested()
         while self._goes_on and not stop:
