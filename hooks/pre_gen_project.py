@@ -26,6 +26,7 @@ CHOICES = {
 TAKEN = set(ANSWERS["_taken_names"].split())
 # A project that bears the name of something it depends on can't be installed.
 DEPENDENCIES = set(ANSWERS["_dependencies"].split())
+MARKER = b"<!-- task -->"  # as in post_gen_project.py
 OWN = ".own-files.json"  # read and deleted by post_gen_project.py
 WINDOWS_DEVICE = re.compile(r"(con|prn|aux|nul|com[0-9]|lpt[0-9])(\..*)?", re.IGNORECASE)
 LONGEST_SLUG = 64
@@ -91,7 +92,13 @@ def first_problem():
 
 
 def note_own_files():
-    """Of a project that is rendered over: the owner's files where the template brings choices."""
+    """Of a project that is rendered over: the owner's files where the template brings choices.
+
+    A rendering without hooks, or one that was broken off, has left the template's own there.
+    """
+    readme = Path("README.md")
+    if readme.exists() and MARKER in readme.read_bytes():  # until the other hook has put it right
+        return
     folders = map(Path, ("starters", "licenses", "launchers", "extras"))
     own = [path.as_posix() for folder in folders for path in folder.rglob("*") if path.is_file()]
     if own:

@@ -29,7 +29,8 @@ def cluster(render: Render) -> Path:
 
 @pytest.fixture(scope="module")
 def manifests(cluster: Path) -> list[dict[str, Any]]:
-    return list(yaml.safe_load_all((cluster / "jobset.yaml").read_text(encoding="utf-8")))
+    files = (cluster / "jobset.yaml", cluster / "storage.yaml")
+    return [part for file in files for part in yaml.safe_load_all(file.read_text(encoding="utf-8"))]
 
 
 def validate(manifests: list[dict[str, Any]]) -> None:
@@ -50,9 +51,13 @@ def validate(manifests: list[dict[str, Any]]) -> None:
 
 def test_manifests_match_their_schemas(manifests: list[dict[str, Any]]) -> None:
     assert [manifest["apiVersion"] for manifest in manifests] == [
-        "jobset.x-k8s.io/v1alpha2", "v1", "networking.k8s.io/v1",
+        "jobset.x-k8s.io/v1alpha2", "networking.k8s.io/v1", "v1",
     ]  # fmt: skip
     validate(manifests)
+
+
+def test_deleting_the_set_deletes_no_runs(cluster: Path) -> None:
+    assert "PersistentVolumeClaim" not in (cluster / "jobset.yaml").read_text(encoding="utf-8")
 
 
 def keys(value: Any) -> Iterator[tuple[dict[str, Any], str]]:

@@ -160,6 +160,12 @@ def test_without_hooks_the_project_says_so(tmp_path: Path) -> None:
     done = run(sys.executable, "train.py", "--help", cwd=tmp_path / "my-experiment", status=2)
     assert "--accept-hooks yes" in done.stderr
     assert done.stderr.count("\n") == 1
+    again = ("cookiecutter", ROOT, "--no-input", "--overwrite-if-exists", "cluster=all")
+    python_m(*again, cwd=tmp_path)
+    first = tmp_path / "first"
+    first.mkdir()
+    python_m("cookiecutter", ROOT, "--no-input", "cluster=all", cwd=first)
+    assert files(tmp_path / "my-experiment") == files(first / "my-experiment")
 
 
 def test_halves_of_characters_are_refused(tmp_path: Path) -> None:

@@ -42,6 +42,16 @@ NASTY_TEXTS = {
         ('It\'s "a" {test} \\o/', "it-s-a-test-o", "it_s_a_test_o"),
         ("word " * 50, "-".join(["word"] * 8), "_".join(["word"] * 6)),
         ("9" * 70, "9" * 40, "project"),
+        (
+            "TensorFlow electroencephalography",
+            "tensorflow-electroencephalography",
+            "tensorflow_project",
+        ),
+        (
+            "TensorFlow IO GCS filesystem",
+            "tensorflow-io-gcs-filesystem-project",
+            "tensorflow_io_gcs_project",
+        ),
     ],
 )
 def test_names_derived_from_any_project_name_are_safe(

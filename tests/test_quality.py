@@ -22,7 +22,7 @@ NOT_IN_PROJECTS = {
     "PC180": "as PC160",
     "PC901": "for pre-commit.ci, which is not used",
     "PC902": "as PC901",
-    "PC903": "as PC901; dependabot renews the hooks",
+    "PC903": "as PC901; `pre-commit autoupdate` renews the hooks",
 }
 
 

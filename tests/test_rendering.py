@@ -29,7 +29,7 @@ PARSERS = {
 
 
 SLURM = ["cluster/train.sbatch"]
-KUBERNETES = ["cluster/jobset.yaml", "Dockerfile", ".dockerignore"]
+KUBERNETES = ["cluster/jobset.yaml", "cluster/storage.yaml", "Dockerfile", ".dockerignore"]
 OF_CLUSTER = {
     "none": [], "slurm": SLURM, "kubernetes": KUBERNETES, "all": SLURM + KUBERNETES,
 }  # fmt: skip
