@@ -10,6 +10,7 @@ from pathlib import Path
 import keras
 import pytest
 import tensorflow as tf
+from proof.engine import gradients
 from proof.engine.gradients import buckets
 from tensorflow.python.ops import custom_gradient
 
@@ -78,6 +79,12 @@ def test_the_last_gradients_travel_first() -> None:
     assert buckets([single] * 4, [10, 30, 5, 20], 25) == [[2, 3], [1], [0]]
     assert buckets([single] * 4, [10, 30, 5, 20], 0) == [[0, 1, 2, 3]]
     assert buckets([single, double, single], [8, 8, 8], 16) == [[0, 2], [1]]
+
+
+def test_no_bucket_is_larger_than_tensorflow_can_split(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(gradients, "LARGEST_BUCKET", 3)
+    assert buckets([tf.float32] * 4, [4, 8, 4, 4], 0) == [[2, 3], [0, 1]]
+    assert buckets([tf.float64, tf.float64], [16, 80], 0) == [[1], [0]]  # a sum without a split
 
 
 def test_a_synchronized_layer_does_not_walk_through_the_other_replicas(

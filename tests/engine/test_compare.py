@@ -18,7 +18,7 @@ from proof.engine.compare import compare, compare_means, draw_comparison
 from proof.engine.errors import UsageError, usage_errors
 from proof.engine.files import to_json
 from proof.engine.output import say
-from proof.engine.run_files import read_run
+from proof.engine.run_files import read_run, shown
 
 from . import project
 
@@ -242,6 +242,29 @@ def test_curves_of_all_runs_are_drawn(tmp_path: Path, capsys: pytest.CaptureFixt
     for name, sentence in (("x.jpg", "ends in .png"), ("nowhere/x.png", "can't be written")):
         with pytest.raises(UsageError, match=sentence):
             draw_comparison([read_run(runs[0])], tmp_path / name)
+
+
+@pytest.mark.parametrize(("last", "x"), [(7.0, "epoch"), (1.0, "step")])
+def test_runs_of_endless_streams_are_drawn_by_steps(
+    last: float, x: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    runs = [make(tmp_path / name, [3.0, 2.0, 1.0]) for name in "ab"]
+    text = (runs[1] / "history.csv").read_text()
+    (runs[1] / "history.csv").write_text(text.replace("\n3,12,", f"\n{last},12,"))
+    drawn, plot = [], matplotlib.axes.Axes.plot
+
+    def noted(axes: Any, *points: Any, **style: Any) -> Any:
+        drawn.append(list(points[0]))
+        return plot(axes, *points, **style)
+
+    monkeypatch.setattr(matplotlib.axes.Axes, "plot", noted)
+    draw_comparison([read_run(run) for run in runs], tmp_path / "x.png")
+    assert drawn[0] == ([1.0, 2.0, 3.0] if x == "epoch" else [4.0, 8.0, 12.0])
+
+
+def test_large_numbers_are_shown_as_they_are() -> None:
+    assert [shown(value) for value in (12345.67, 1234.567, 3.0, 1e20)] == [
+        "12346", "1235", "3", "1e+20"]  # fmt: skip
 
 
 def test_a_picture_that_cannot_be_written_costs_no_table_and_leaves_nothing(

@@ -130,12 +130,18 @@ def test_columns_that_do_not_fit_are_left_out_from_the_end(
 
 
 @pytest.mark.parametrize(
-    ("steps", "interval", "place"), [(56, 7, "1/8"), (56, 3, "7/56"), (58, 7, "7/58")]
-)
+    ("steps", "interval", "done", "place"),
+    [
+        (56, 7, 7, "1/8"), (56, 3, 7, "7/56"), (58, 7, 7, "7/58"),
+        (140_000, 7, 86_415, "12345/20000"),
+    ],
+)  # fmt: skip
 def test_rows_count_epochs_or_steps(
-    steps: int, interval: int, place: str, capsys: pytest.CaptureFixture[str]
+    steps: int, interval: int, done: int, place: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    shown(display_of(["loss"], steps, interval), ["loss"], rows=1)
+    display = display_of(["loss"], steps, interval)
+    display.show_validation(row(done, ["loss"]), {"main": 0.1}, best=True)
+    display.close()
     assert capsys.readouterr().out.splitlines()[-1].split()[0] == place
 
 

@@ -217,6 +217,24 @@ def test_a_log_that_somebody_has_moved_does_not_stop_a_save(tmp_path: Path) -> N
     assert (tmp_path / "checkpoints" / "latest" / "ckpt-8.index").exists()
 
 
+@pytest.mark.quick
+def test_what_begins_an_epoch_may_note_what_no_checkpoint_holds(tmp_path: Path) -> None:
+    found = list[float]()
+
+    class Moved(keras.callbacks.Callback):  # type: ignore[misc]
+        def on_epoch_begin(self, epoch: int, logs: Any = None) -> None:
+            self.before = tf.constant(self.model.get_weights()[0])
+
+        def on_epoch_end(self, epoch: int, logs: Any = None) -> None:
+            found.append(float(tf.norm(self.model.get_weights()[0] - self.before)))
+
+    schedule = {"validate_every_steps": 4, "save_every_steps": 4}
+    loop(tmp_path, [keras_callback(Moved())], num_steps=4, **schedule).train()
+    loop(tmp_path, [keras_callback(Moved())], num_steps=8, resume=True, **schedule).train()
+    assert len(found) == 2
+    assert min(found) > 0
+
+
 def forget_after(path: Path, step: int) -> None:
     """Leave what a run that was killed after `step` would leave, and files of later steps."""
     for file in (path / "checkpoints" / "latest").glob("ckpt-*"):
@@ -371,6 +389,11 @@ def test_what_this_run_lacks_is_refused_before_training(tmp_path: Path) -> None:
         keras_callback(callback, **options).function.on_train_begin(run)
         return callback
 
+    # It decides by the name of the metric, and says "mode" of nothing.
+    of_keras_3_10 = given.ModelCheckpoint("a.keras", "val_accuracy", save_best_only=True)
+    of_keras_3_10.monitor_op = np.less
+    vars(of_keras_3_10).pop("mode", None)
+
     for callback, sentence in (
         (given.EarlyStopping("val_acuracy"), "'val_acuracy', which this run doesn't have; there "
          "are: loss, accuracy, val_loss, val_accuracy"),
@@ -378,6 +401,9 @@ def test_what_this_run_lacks_is_refused_before_training(tmp_path: Path) -> None:
         (given.ReduceLROnPlateau("lr"), "monitors 'lr'"),
         (given.EarlyStopping(restore_best_weights=True), "by 'val_loss', and the run tests those "
          "by 'train_loss'"),
+        (of_keras_3_10, "has mode='min', but larger values of 'val_accuracy' are better; pass"),
+        (given.EarlyStopping("loss", start_from_epoch=3, restore_best_weights=True),
+         "EarlyStopping would leave out the first 3 epochs when it restores the best weights"),
         (given.EarlyStopping("val_accuracy", mode="min"), "has mode='min', but larger values of "
          "'val_accuracy' are better; pass mode='max'"),
         (given.ModelCheckpoint("a.keras", "loss", save_best_only=True, mode="max"), "smaller "

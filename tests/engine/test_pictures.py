@@ -255,3 +255,7 @@ def test_the_progress_of_a_gan_is_that_of_the_pictures_after_its_epochs(
     rows = np.split(np.asarray(axes.images[0].get_array())[..., 0], 3)
     middle = [1 - row[5 * pictures.SCALE, 5 * pictures.SCALE] for row in rows]
     assert [round(float(m), 1) for m in middle] == [0.1, 0.3, 0.9]
+    (tmp_path / "epoch-002.png").rename(tmp_path / "epoch-1000.png")
+    axes = Figure().subplots()
+    pictures._draw_progress(axes, tmp_path)
+    assert [label.get_text() for label in axes.get_yticklabels()][-1] == "1000"

@@ -569,6 +569,18 @@ def _length(number: tf.Tensor) -> tf.Tensor:
 
 
 @pytest.mark.quick
+@pytest.mark.parametrize(
+    ("length", "together"), [(10, [32, 32]), (2_000, [13, 6]), (10**5, [1, 1])]
+)
+def test_texts_are_read_together_as_far_as_they_are_small(length: int, together: list[int]) -> None:
+    texts = np.array(["x" * length] * 40, object)
+    pairs = np.stack([texts[:20], texts[20:]], axis=1)
+    one, two = together
+    for array, number in ((texts, one), (texts.astype("S"), one), (pairs, two)):
+        assert RandomAccess((array, LABELS[: len(array)]))._batches_together(40) == number
+
+
+@pytest.mark.quick
 def test_a_long_text_makes_no_room_for_the_others() -> None:
     texts = ["short"] * 10_000 + ["x" * 10_000_000]  # 400 GB as an array of texts
     assert random_access((texts, np.zeros(len(texts))))[0][0] == "short"

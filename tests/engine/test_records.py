@@ -12,6 +12,7 @@ import keras
 import numpy as np
 import pytest
 import tensorflow as tf
+from proof.engine import records as records_of_run
 from proof.engine.bad_examples import BadExamples
 from proof.engine.callbacks import Event, every_epochs
 from proof.engine.errors import UsageError
@@ -131,6 +132,35 @@ def test_names_of_any_kind_can_be_read_back(tmp_path: Path) -> None:
     again.resume(4, 1, row)
     assert again.history == [row]
     assert read_csv(tmp_path / "steps.csv") == [row]
+
+
+@pytest.mark.quick
+def test_a_row_of_the_same_columns_is_appended(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    written, write = [], records_of_run._write_csv
+
+    def noted(file: Path, rows: Any) -> Any:
+        written.append(len(rows))
+        return write(file, rows)
+
+    monkeypatch.setattr(records_of_run, "_write_csv", noted)
+    records, file = Records(tmp_path), tmp_path / "history.csv"
+    rows: list[dict[str, float]] = [{"epoch": i, "step": 4 * i, "loss": 1 / i} for i in range(1, 6)]
+    rows[3]["more"] = 1.0
+    for row in rows:
+        records.add_validation(row)
+    assert read_csv(file) == rows
+    assert written == [1, 4, 5]
+    text = file.read_text()
+    again = Records(tmp_path)
+    again.resume(16, 4, rows[3])
+    again.add_validation(rows[3] | {"epoch": 5, "step": 20, "loss": 0.2})
+    assert written[3:] == [4]
+    file.unlink()
+    again.add_validation(rows[4])  # somebody has deleted it
+    assert len(read_csv(file)) == 6
+    assert text.splitlines()[:5] == file.read_text().splitlines()[:5]
 
 
 @pytest.mark.quick

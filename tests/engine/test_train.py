@@ -15,6 +15,7 @@ from types import ModuleType
 from typing import Any
 from unittest.mock import Mock, patch
 
+import numpy as np
 import pytest
 import tensorflow as tf
 from conftest import STARTERS, Render
@@ -239,6 +240,24 @@ def test_evaluate_says_which_data_is_another(
     commands.Evaluate(run)()
     said = capsys.readouterr().err
     assert "the test data isn't what it was when the run was trained\n" in said
+
+
+def test_evaluate_says_that_training_data_is_not_augmented(
+    load: Load, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    data, commands = load(DEFAULT, "task.data"), load(DEFAULT, "__main__")
+    run = train(load, tmp_path)
+    splits = dict(data.create_datasets(load(DEFAULT, "task.config").TaskConfig()))
+    images, *others = splits["train"]
+    splits["train"] = (np.stack([images, images], axis=1), *others)  # create_augment takes one
+    monkeypatch.setattr(data, "create_datasets", lambda task: splits)
+    monkeypatch.setattr(
+        data, "create_augment", lambda task: lambda batch, seed: (batch[0][:, 0], *batch[1:])
+    )
+    refused = load(DEFAULT, "engine.errors").UsageError
+    with pytest.raises(refused, match=r"fit the model.* Evaluation leaves out the augm") as error:
+        commands.Evaluate(run, "train")()
+    assert "unbatch" not in str(error.value)
 
 
 def test_evaluate_names_the_examples_that_it_leaves_out(

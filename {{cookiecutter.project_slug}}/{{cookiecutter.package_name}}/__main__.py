@@ -16,7 +16,7 @@ from tyro.conf import Positional, subcommand
 
 from .config import Config
 from .engine.command_line import expand, parse, read, to_yaml
-from .engine.errors import fail, require_output, usage_errors
+from .engine.errors import UsageError, fail, require_output, usage_errors
 from .engine.relations import select
 from .engine.tf_log_filter import filtered_tf_import
 from .engine.todo import find_todos
@@ -112,10 +112,21 @@ class Evaluate:
         with redirect_stdout(sys.stderr):  # keep what your data code prints out of the JSON
             evaluation = _open_with_data(self.run)
             split: str = self.split
+            from .task.data import create_augment
+
             if split == "auto":
                 split = "test" if "test" in evaluation.splits else "validation"
             _split(evaluation, split)
-            results = evaluation.evaluate(split)
+            try:
+                results = evaluation.evaluate(split)
+            except UsageError as error:
+                if split != "train" or create_augment(evaluation.run.task) is None:
+                    raise
+                raise UsageError(
+                    f"{error} Evaluation leaves out the augmentation (create_augment in "
+                    "task/data.py), without which these steps may not take training examples: "
+                    "evaluate another split."
+                ) from error
             for line in evaluation.run.bad_examples.news():
                 print(line)
         from .engine.files import to_json

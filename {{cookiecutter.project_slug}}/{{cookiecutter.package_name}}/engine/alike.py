@@ -17,6 +17,7 @@ from .types import Run, unique
 from .workers import Workers
 
 CLOSE = 1e-3  # other processors may give slightly other numbers
+PART = 2**22  # numbers that are summed at once
 
 
 def require_same_data(datasets: Mapping[str, Any], workers: Workers) -> None:
@@ -95,7 +96,7 @@ def require_same_weights(run: Run, assigned: Container[int] = ()) -> None:
         return
     weights = unique(v for model in run.models.values() for v in model.weights)
     weights = [v for v in weights if "float" in v.dtype and id(v) not in assigned]
-    sums = [tf.reduce_sum(tf.abs(tf.cast(v.value, tf.float64))) for v in weights]
+    sums = [_sum(tf.reshape(v.value, [-1])) for v in weights]
     of_all = run.workers.gather(tf.stack(sums).numpy().tolist() if sums else [])
     close = np.isclose(of_all, of_all[0], rtol=CLOSE, atol=0, equal_nan=True)
     for worker, weight in np.argwhere(~close):
@@ -104,6 +105,12 @@ def require_same_weights(run: Run, assigned: Container[int] = ()) -> None:
             "same file on all workers, and change weights and learning rates on all of them, not "
             "behind event.is_chief; then start all workers again, with --resume if they trained."
         )
+
+
+def _sum(flat: tf.Tensor) -> tf.Tensor:
+    """Of absolute values, in parts: in float64 a large weight and these take four times its size."""
+    parts = [flat[i : i + PART] for i in range(0, flat.shape[0], PART)]
+    return tf.add_n([tf.reduce_sum(tf.abs(tf.cast(part, tf.float64))) for part in parts])
 
 
 def _alike(a: Any, b: Any) -> np.ndarray:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import shutil
 import tempfile
 import zipfile
 from pathlib import Path
@@ -17,6 +18,7 @@ import keras
 from .causes import message_of
 from .errors import UsageError
 
+PART = 2**24  # bytes of a file that are read at once
 CONFIG = "config.json"  # in a .keras file: the architecture, with the precision of each layer
 
 
@@ -37,7 +39,11 @@ def load_frozen(file: str | Path) -> keras.Model:
     for layer in model._flatten_layers():  # setting what the outer one already is does nothing
         layer.trainable = False
     model.frozen_file = str(file)
-    model.frozen_sha256 = hashlib.sha256(Path(file).read_bytes()).hexdigest()
+    sha256 = hashlib.sha256()
+    with Path(file).open("rb") as content:
+        while part := content.read(PART):
+            sha256.update(part)
+    model.frozen_sha256 = sha256.hexdigest()
     return model
 
 
@@ -55,8 +61,14 @@ def load_in_precision(file: str | Path) -> keras.Model:
             copy = Path(directory) / "model.keras"
             with zipfile.ZipFile(copy, "w") as changed:
                 for name in archive.namelist():
-                    content = archive.read(name)
-                    changed.writestr(name, _in_precision(content) if name == CONFIG else content)
+                    with (
+                        archive.open(name) as source,
+                        changed.open(name, "w", force_zip64=True) as target,
+                    ):
+                        if name == CONFIG:
+                            target.write(_in_precision(source.read()))
+                        else:
+                            shutil.copyfileobj(source, target, PART)
             return keras.models.load_model(copy, compile=False)
     except FileNotFoundError as error:
         raise UsageError(f"{file} is missing; create_model in task/model.py loads it.") from error

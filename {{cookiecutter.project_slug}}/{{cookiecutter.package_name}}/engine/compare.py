@@ -13,7 +13,7 @@ from typing import Any
 
 from .errors import AGAIN, UsageError
 from .files import replace_picture
-from .run_files import SPLITS, RunFiles, listed, shown
+from .run_files import FEW_EPOCHS, SPLITS, RunFiles, listed, shown
 
 WIDTH, GAP = 80, "  "  # columns of a terminal; what is between two columns of a table
 CHARTS_IN_A_ROW, MOST_CHARTS, MOST_NAMES = 3, 12, 20  # in the picture, and in its legend
@@ -96,16 +96,19 @@ def draw_comparison(runs: Sequence[RunFiles], file: Path) -> None:
         {"color": color(0.9 * i / len(runs)), "linewidth": 1.2 if i else 2.5}
         for i in range(len(runs))
     ]
+    # An epoch of an endless stream is as long as its run.
+    ends = [run.history[-1]["epoch"] for run in runs if run.history]
+    x = "epoch" if min(ends, default=FEW_EPOCHS) >= FEW_EPOCHS else "step"
     for place, metric in enumerate(shown, 1):
         axes = figure.add_subplot(rows, columns, place)
         splits = [_split(run, metric) for run in runs]
         for i, (run, split) in enumerate(zip(runs, splits, strict=True)):
             column = f"{split}_{metric}"
-            points = [(row["epoch"], row[column]) for row in run.history if column in row]
+            points = [(row[x], row[column]) for row in run.history if column in row]
             if points:
                 axes.plot(*zip(*points, strict=True), **styles[i], zorder=3 - i / len(runs))
         title = " or ".join(sorted({split for split in splits if split}))
-        axes.set(xlabel="epoch", title=f"{title} {metric.replace('_', ' ')}")
+        axes.set(xlabel=x, title=f"{title} {metric.replace('_', ' ')}")
         axes.grid(alpha=0.3)
     lines = [Line2D([], [], **style) for style in styles[:MOST_NAMES]]
     figure.legend(lines, names, loc="outside lower left", frameon=False)

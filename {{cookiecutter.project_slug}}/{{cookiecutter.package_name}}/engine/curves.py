@@ -12,12 +12,12 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
 from .pictures import save
+from .run_files import FEW_EPOCHS
 
 if TYPE_CHECKING:
     from .run_files import Row
 
 CHARTS, LINES, CHARTS_IN_A_ROW = 24, 10, 4  # at most; history.csv and steps.csv have all numbers
-FEW_EPOCHS = 2  # a shorter run is drawn by steps
 WIDE = 30  # largest over smallest gradient norm, from which on the scale is logarithmic
 
 # Apart in lightness and in form: they stay apart in gray and for the color-blind.

@@ -9,6 +9,7 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 import keras
+import numpy as np
 import tensorflow as tf
 
 from . import cluster, link
@@ -114,7 +115,9 @@ def data_errors(
             ) from error
         if is_reading(error):
             raise DataError(_unreadable({split: data}, error, rows)) from error
-        if not isinstance(error, RuntimeError) and (reason := _misfit(run, element, shapes=True)):
+        if not isinstance(error, RuntimeError) and (
+            reason := _misfit(run, element, shapes=True, data=data)
+        ):
             raise DataError(f"The {label} doesn't fit the model: {reason}.") from error
         if reason := _misfit_of_step(run, element, error, label, _size_of_batches(element, data)):
             raise DataError(f"{cause_of(error)}; {reason}.") from error
@@ -284,7 +287,7 @@ def _out_of_range(message: str) -> str:
     return ""
 
 
-def _misfit(run: Run, element: Any, *, shapes: bool) -> str:
+def _misfit(run: Run, element: Any, *, shapes: bool, data: Split = None) -> str:
     """How the inputs of a batch differ from what the only model takes; several may take others.
 
     With `shapes` it is known that something fails: a train step may well prepare what it gets, and
@@ -311,7 +314,8 @@ def _misfit(run: Run, element: Any, *, shapes: bool) -> str:
         if (shapes and not fits) or (fits and not cast):
             given_is = f"{spec.dtype.name} {tuple(rows)}"
             batches = not fits and rows.rank and shape.is_compatible_with(rows[1:])
-            hint = "; a tf.data.Dataset of batches needs .unbatch()" if batches else ""
+            may_be = batches and not isinstance(data, tuple | dict | np.ndarray)
+            hint = "; a tf.data.Dataset of batches needs .unbatch()" if may_be else ""
             takes = f"{tensor.dtype} {tuple(shape)}{hint}"
             unnamed = given == [inputs] and NAMED_BY_KERAS.fullmatch(tensor.name)
             what = "the inputs are" if unnamed else f"{tensor.name} is"

@@ -110,7 +110,8 @@ class ProgressDisplay:
         """Print a row of the history with the learning rates; `best` marks the best so far."""
         total = self._steps if self._by_steps else self._steps // self._steps_per_epoch
         name = "step" if self._by_steps else "epoch"
-        cells = {name: f"{row[name]:{'.0f' if self._by_steps else '.4g'}}/{total}"}
+        is_whole = self._by_steps or row[name] % 1 == 0
+        cells = {name: f"{row[name]:{'.0f' if is_whole else '.4g'}}/{total}"}
         cells |= {column: _number(row[column]) for column in _paired(list(measured(row)))}
         for optimizer, rate in rates.items():
             column = "learning rate" if len(rates) == 1 else f"learning rate of {optimizer}"

@@ -11,6 +11,8 @@ from .errors import UsageError
 from .output import say
 from .types import unique
 
+LARGEST_BUCKET = 2**31 - 2  # numbers: `tf.split` takes no more on a GPU (TF 2.21)
+
 
 def all_optimizers(optimizer: keras.optimizers.Optimizer) -> list[keras.optimizers.Optimizer]:
     """The optimizer, and those that it holds, as a `MultiOptimizer` or a wrapper of one's own."""
@@ -151,6 +153,9 @@ def buckets(dtypes: list[tf.DType], sizes: list[int], bucket_bytes: int) -> list
         bucket: list[int] = []
         for i in reversed(range(len(sizes))):
             if dtypes[i] == dtype:
+                if bucket and sum(sizes[j] for j in [*bucket, i]) > LARGEST_BUCKET * dtype.size:
+                    closed.append(bucket)
+                    bucket = []
                 bucket.insert(0, i)
                 if bucket_bytes and sum(sizes[j] for j in bucket) >= bucket_bytes:
                     closed.append(bucket)

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import keras
+import numpy as np
 
 from .callbacks import Callback, Event, from_json_text, to_json_text
 from .errors import UsageError
@@ -75,6 +76,7 @@ class _Adapter:
         self._kept: dict[str, Any] = {"epoch": 0, "first_step": 0, "begun": -1, "step_begun": -1}
         self._kept |= {"step": 0, "validated": 0}
         self._attributes: dict[str, str] = {}  # to be set, as JSON
+        self._not_held: list[str] = []  # attributes that a checkpoint couldn't hold
         self._fresh: dict[str, str] = {}  # those after on_train_begin
 
     def on_train_begin(self, loop: Loop) -> None:
@@ -98,11 +100,21 @@ class _Adapter:
         callback.set_model(self._model)
         callback.on_train_begin({})
         self._fresh = _attributes(callback)
+        if any(name not in vars(callback) for name in self._not_held):
+            self._begin_again(loop)
         for name, text in self._attributes.items():
             setattr(callback, name, _filled(vars(callback).get(name), from_json_text(text)))
         # After on_train_begin, which notes some of it anew; of other workers it does nothing.
         if "own" in self._kept and hasattr(callback, "set_state"):
             callback.set_state(self._kept["own"])
+
+    def _begin_again(self, loop: Loop) -> None:
+        """What begins an epoch or a step may have noted what a checkpoint can't hold."""
+        kept = self._kept
+        if kept["begun"] == kept["epoch"]:
+            self._callback.on_epoch_begin(kept["epoch"], {})
+        if self._each_step and kept["step_begun"] == loop.step:
+            self._callback.on_train_batch_begin(loop.step - kept["first_step"], {})
 
     def __call__(self, event: Event) -> None:
         """After a step, a validation, or both."""
@@ -148,12 +160,14 @@ class _Adapter:
         if hasattr(self._callback, "get_state") and hasattr(self._callback, "set_state"):
             kept["own"] = self._callback.get_state()
         changed = {name: text for name, text in now.items() if self._fresh.get(name) != text}
-        return {"kept": kept, "attributes": changed}
+        not_held = [name for name in vars(self._callback) if name not in now]
+        return {"kept": kept, "attributes": changed, "not_held": not_held}
 
     def set_state(self, state: dict[str, Any]) -> None:
         """Continue from there."""
         self._kept |= state["kept"]
         self._attributes = state["attributes"]
+        self._not_held = state.get("not_held", [])
 
 
 def _kinds(callback: Any) -> set[str]:
@@ -205,7 +219,9 @@ def _set_monitor(callback: Any, loop: Loop) -> None:
     direction = best.direction(column)
     if column == best.column:
         direction = "max" if best.larger_is_better else "min"
-    mode = getattr(callback, "mode", "")
+    # A ModelCheckpoint of Keras 3.10 has none, and has decided by the name of the metric.
+    decided = {np.less: "min", np.greater: "max"}.get(getattr(callback, "monitor_op", None), "")
+    mode = getattr(callback, "mode", decided if getattr(callback, "save_best_only", True) else "")
     if mode == "auto":  # Keras 3.10: ModelCheckpoint has decided already
         if not direction:
             raise UsageError(
@@ -231,6 +247,12 @@ def _set_monitor(callback: Any, loop: Loop) -> None:
                 f"{kind} would restore the best weights by {name!r}, and the run tests those by "
                 f"{best.column!r}; leave out restore_best_weights, or change monitor and "
                 "larger_is_better in task/config.py."
+            )
+        if getattr(callback, "start_from_epoch", 0):
+            raise UsageError(
+                f"{kind} would leave out the first {callback.start_from_epoch} epochs when it "
+                "restores the best weights, and the best ones of the run may be of these; leave "
+                "out restore_best_weights or start_from_epoch."
             )
         callback.restore_best_weights = False  # the run itself keeps them, and tests them
 

@@ -50,6 +50,7 @@ from .types import Run
 # Which callbacks are called after a validation that a signal stopped, and that is made again.
 DUE, LAST = "due", "last"
 SECS_PER_CALL = 0.5  # of a graph call: callbacks, the progress bar and Ctrl-C wait so long
+LONG = 2**21  # steps, over which a sum of usual batches in float32 is not yet rounded
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -266,6 +267,11 @@ class Loop:
                 say(f"no gradient of a train step reaches: {', '.join(unreached)}")
             if self.workers.is_chief and (idle := self._metrics_without_update()):
                 say(f"no train step updates these metrics of training: {', '.join(idle)}")
+            if self.workers.is_chief and self.run.metrics and self._validation_interval > LONG:
+                say(
+                    f"metrics of training are sums in float32: over the {self._validation_interval:,} "
+                    "steps between validations they lose digits; use --validate-every-steps"
+                )
             if self.workers.is_chief and (held := held_by_layers(self.run)):
                 say(
                     f"neither trained nor in the saved weights: {', '.join(held)}, made by "

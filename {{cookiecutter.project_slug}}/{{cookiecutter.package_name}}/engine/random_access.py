@@ -31,6 +31,7 @@ from .rows import (
 PADDING = -1  # the row number of an example that isn't there
 BATCHES_TOGETHER, BYTES_TOGETHER = 32, 2**20  # read at once, at most
 GIVEN_TOGETHER = 8  # batches, of `__getitems__`: the first one waits for all of them
+SOME = 20  # rows whose texts are measured
 FIRST = 100  # of so many examples one must be readable, so that the form of all is known
 
 Finish = Callable[[Any, tf.Tensor], Any]  # examples, whether each is there -> an element
@@ -221,7 +222,16 @@ class RandomAccess:
             has_texts = any(spec.dtype == tf.string for spec in specs)  # of any length
             most = GIVEN_TOGETHER if hasattr(self.source, "__getitems__") and not has_texts else 1
         size = sum(spec.shape.num_elements() * spec.dtype.size for spec in specs)
+        size += self._size_of_texts() if self._in_numpy else 0  # whose dtype has none
         return min(most, max(1, BYTES_TOGETHER // max(1, size * examples)))
+
+    def _size_of_texts(self) -> int:
+        """About how many bytes the texts of a row of arrays take."""
+        arrays = [array for array in self._arrays or [] if array.dtype.kind in "OSU"]
+        rows = np.unique(np.linspace(0, len(self) - 1, SOME).astype(np.int64)) if len(self) else []
+        return max(
+            (sum(len(t) for a in arrays for t in a[i : i + 1].flat) for i in rows), default=0
+        )
 
     def _read_in_graph(self, numbers: tf.Tensor, label: str, bad: BadExamples) -> tuple[Any, Any]:
         """Row numbers int64 S -> a nest of rows (S, ...), and bool S, whether each is there."""

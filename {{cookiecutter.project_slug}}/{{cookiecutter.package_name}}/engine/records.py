@@ -11,7 +11,7 @@ from typing import Any
 from .command_line import flags_in
 from .curves import draw_curves
 from .errors import UsageError, cannot_read, is_passing
-from .files import replace_file, writing
+from .files import replace_file, to_disk, writing
 from .output import say
 from .run_directory import MAY_DIFFER
 from .run_files import Row, of_split, read_csv
@@ -41,6 +41,7 @@ class Records:
         self.history: list[Row] = []
         self.latest_row: Row = {}
         self._columns: list[str] = []  # of steps.csv
+        self._written: list[str] = []  # the columns of history.csv
         self.summaries = Summaries(directory)
 
     def add_validation(self, row: Row) -> None:
@@ -49,7 +50,14 @@ class Records:
         self.history.append(row)
         if not self.is_chief:
             return
-        _write_csv(self.directory / "history.csv", self.history)
+        file = self.directory / "history.csv"
+        if list(row) == self._written and file.exists():  # else a long run would write it all again
+            with writing(file):
+                with file.open("a", encoding="utf-8") as lines:
+                    lines.write(_line(_texts(row, self._written)))
+                to_disk(file)
+        else:
+            self._written = _write_csv(file, self.history)
         self.summaries.scalars("validation", of_split(row, "validation"), int(row["step"]))
 
     def add_log(self, row: Row) -> None:
@@ -94,7 +102,7 @@ class Records:
         self.latest_row = latest_row
         self.summaries.resumed_step = step
         if self.is_chief and self.history:
-            _write_csv(self.directory / "history.csv", self.history)
+            self._written = _write_csv(self.directory / "history.csv", self.history)
         if self.is_chief and (rows := self._read(self.directory / "steps.csv", step)):
             self._columns = list(rows[0])
             _write_csv(self.directory / "steps.csv", rows)
@@ -140,9 +148,11 @@ class Records:
         draw_curves(self.history, log, best, tested, self.directory / "curves.png")
 
 
-def _write_csv(file: Path, rows: list[Row]) -> None:
+def _write_csv(file: Path, rows: list[Row]) -> list[str]:
+    """Write all rows, and return the names of the columns."""
     names = list(dict.fromkeys(name for row in rows for name in row))
     replace_file(file, "".join(map(_line, [names, *(_texts(row, names) for row in rows)])))
+    return names
 
 
 def _line(fields: list[str]) -> str:

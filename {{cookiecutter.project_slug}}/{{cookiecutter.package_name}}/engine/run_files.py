@@ -17,6 +17,7 @@ from .errors import UsageError
 
 Row = dict[str, float]
 STARTED = re.compile(r"(\d{4}-\d\d-\d\d)-(\d\d)(\d\d)(\d\d)-")  # the beginning of a run's name
+FEW_EPOCHS = 2  # a shorter run is drawn by steps
 SPLITS = ("train", "validation", "test")
 LISTED = 4  # numbers of one metric in a table; the files have all
 
@@ -147,9 +148,10 @@ def _validate_results(results: Any) -> None:
 
 
 def shown(value: Any) -> str:
-    """A number with four digits; anything else as it is written, None as nothing."""
+    """A number with four digits or more; anything else as it is written, None as nothing."""
     if isinstance(value, float):
-        return f"{value:.0f}" if value % 1 == 0 and abs(value) < 1e15 else f"{value:.4g}"
+        is_whole = (value % 1 == 0 or abs(value) >= 1e4) and abs(value) < 1e15
+        return f"{value:.0f}" if is_whole else f"{value:.4g}"
     return "" if value is None else str(value)
 
 

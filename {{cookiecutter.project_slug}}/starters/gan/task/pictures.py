@@ -103,7 +103,7 @@ def _save(images: np.ndarray, file: Path) -> None:
 
 def _draw_progress(axes: Axes, folder: Path) -> None:
     """The first rows of what `draw_generated` has drawn after some epochs."""
-    files = sorted(folder.glob("epoch-*.png"))
+    files = sorted(folder.glob("epoch-*.png"), key=lambda file: (len(file.name), file.name))
     if not files:
         axes.set(xticks=[], yticks=[], title="no epoch has ended: no progress to show")
         return

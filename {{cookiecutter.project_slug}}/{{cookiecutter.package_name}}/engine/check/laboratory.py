@@ -295,7 +295,7 @@ class Laboratory(Runs):
         except Exception:
             return None
         finally:
-            self.reset()
+            of.reset_state()
         return result if np.isfinite(result) else None
 
     @property

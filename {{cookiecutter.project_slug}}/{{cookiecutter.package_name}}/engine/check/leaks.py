@@ -22,6 +22,7 @@ from .numbers import (
 from .probe import Look
 
 MOST = 2_000  # rows in which the label is searched for
+MOST_CORRELATED = 1_000_000  # rows, about
 AROUND = 4  # positions before and after one, over which a series may be smoothed
 MOST_SUMMED = 48  # positions before the end of a window, over which a mean is looked for
 MOST_FITTED = 400  # weights of such a mean
@@ -118,7 +119,8 @@ def _column_that_tells(lab: Laboratory, name: str, y: np.ndarray, is_real: bool)
     """Whether a column of a table follows from the labels."""
     table = lab.examples["train"][name]
     of_labels = _means_of_labels(lab, name) if table.dtype.kind == "f" else ()
-    for column, x in enumerate(np.nan_to_num(np.asarray(table, "f8")).reshape(len(y), -1).T):
+    for column, numbers in enumerate(table.reshape(len(y), -1).T):
+        x = np.nan_to_num(numbers.astype("f8"))  # one by one: a table in float64 may be too large
         if column in of_labels:
             return (wrong if _is_read(lab, name, column) else look)(
                 f"the numbers in column {column} of {name} are means of labels, over the rows of "
@@ -326,15 +328,17 @@ def _tells_training_labels(lab: Laboratory, name: str) -> Finding | None:
         has_one_label = np.size(arrays.get("labels", ())) == len(arrays[name])
         if not has_one_label or arrays[name].shape[1:] != train[name].shape[1:]:
             continue
-        of_split = []
+        of_split, rows = [], list[int]()
         for each in (train, arrays):
-            y = np.nan_to_num(np.asarray(each["labels"], "f8").ravel())
-            x = np.nan_to_num(np.asarray(each[name], "f8").reshape(len(y), -1))
+            some = slice(None, None, 1 + len(each[name]) // MOST_CORRELATED)
+            y = np.nan_to_num(np.asarray(each["labels"], "f8").ravel()[some])
+            x = np.nan_to_num(np.asarray(each[name][some], "f8").reshape(len(y), -1))
+            rows.append(len(y))
             x, y = x - x.mean(axis=0), y - y.mean()
             norms = np.sqrt(np.sum(x * x, axis=0) * (y @ y))
             of_split.append(np.clip(x.T @ y / np.where(norms > 0, norms, np.inf), -0.999, 0.999))
         here, there = of_split
-        error = np.sqrt(1 / len(train[name]) + 1 / len(arrays[name]))  # Fisher, 1915
+        error = np.sqrt(sum(1 / number for number in rows))  # Fisher, 1915
         apart = (np.abs(np.arctanh(here)) - np.abs(np.arctanh(there))) / error
         column = int(apart.argmax())
         others = np.abs(np.delete(apart, column))

@@ -32,10 +32,14 @@ ORIENTATIONS: dict[str, Callable[[np.ndarray], np.ndarray]] = {
 
 def relative_difference(a: Any, b: Any) -> float:
     """Norm of the difference of two nests of arrays over the norm of the first."""
-    flat = ([np.asarray(x, "f8") for x in tf.nest.flatten(nest)] for nest in (a, b))
-    pairs = list(zip(*flat, strict=True))
-    difference = np.sqrt(sum(np.sum(np.square(x - y)) for x, y in pairs))
-    norm = np.sqrt(sum(np.sum(np.square(x)) for x, _ in pairs))
+    difference = norm = 0.0
+    for pair in zip(tf.nest.flatten(a), tf.nest.flatten(b), strict=True):
+        x, y = (
+            np.asarray(each, "f8") for each in pair
+        )  # one by one: of a large model all are too much
+        difference += np.sum(np.square(x - y))
+        norm += np.sum(np.square(x))
+    difference, norm = np.sqrt(difference), np.sqrt(norm)
     return float(difference / norm if norm else difference)
 
 

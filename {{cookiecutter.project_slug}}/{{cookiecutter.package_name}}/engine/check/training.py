@@ -609,9 +609,9 @@ def _is_sign_based(lab: Laboratory) -> bool:
 
 def _are_row_numbers(lab: Laboratory) -> bool:
     """Whether steps draw, and all inputs are one number for each example, which counts them."""
-    inputs = [x.astype("f8") for x in arrays_of(lab.examples["train"], "inputs", "fiu").values()]
+    inputs = [*arrays_of(lab.examples["train"], "inputs", "fiu").values()]
     return bool(lab.base.drawn and inputs) and all(
-        x.size == len(x) > 1 and np.ptp(np.diff(np.ravel(x))) == 0 for x in inputs
+        x.size == len(x) > 1 and np.ptp(np.diff(np.ravel(x).astype("f8"))) == 0 for x in inputs
     )
 
 
