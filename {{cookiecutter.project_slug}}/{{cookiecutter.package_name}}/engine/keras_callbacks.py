@@ -220,7 +220,8 @@ def _set_monitor(callback: Any, loop: Loop) -> None:
     if column == best.column:
         direction = "max" if best.larger_is_better else "min"
     # A ModelCheckpoint of Keras 3.10 has none, and has decided by the name of the metric.
-    decided = {np.less: "min", np.greater: "max"}.get(getattr(callback, "monitor_op", None), "")
+    operation = getattr(callback, "monitor_op", None)
+    decided = "min" if operation is np.less else "max" if operation is np.greater else ""
     mode = getattr(callback, "mode", decided if getattr(callback, "save_best_only", True) else "")
     if mode == "auto":  # Keras 3.10: ModelCheckpoint has decided already
         if not direction:

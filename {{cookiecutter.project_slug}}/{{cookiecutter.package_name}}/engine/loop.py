@@ -269,7 +269,7 @@ class Loop:
                 say(f"no train step updates these metrics of training: {', '.join(idle)}")
             if self.workers.is_chief and self.run.metrics and self._validation_interval > LONG:
                 say(
-                    f"metrics of training are sums in float32: over the {self._validation_interval:,} "
+                    f"metrics of training are sums in float32: in {self._validation_interval:,} "
                     "steps between validations they lose digits; use --validate-every-steps"
                 )
             if self.workers.is_chief and (held := held_by_layers(self.run)):

@@ -150,7 +150,7 @@ def _of_files(
     times = Counter(file.name for file in paths)
     waiting = paths
     while waiting:
-        read, lengths = [], []
+        read, lengths = list[Any](), list[int]()
         while sum(lengths) < batch_size and len(read) < len(waiting):  # an image each, or many
             file = waiting[len(read)]
             read.append(_fit(_read_file(file, model, readers), model, file))

@@ -228,7 +228,7 @@ class RandomAccess:
     def _size_of_texts(self) -> int:
         """About how many bytes the texts of a row of arrays take."""
         arrays = [array for array in self._arrays or [] if array.dtype.kind in "OSU"]
-        rows = np.unique(np.linspace(0, len(self) - 1, SOME).astype(np.int64)) if len(self) else []
+        rows = {*range(0, len(self), 1 + len(self) // SOME)}
         return max(
             (sum(len(t) for a in arrays for t in a[i : i + 1].flat) for i in rows), default=0
         )
