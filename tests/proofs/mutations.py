@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import tempfile
+import textwrap
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -16,6 +17,7 @@ from .faults import COMMANDS, FAULTS, Fault, run
 from .planted import DEVELOPMENT, HELD_OUT
 from .planted.harness import Result, judge
 
+SHOWN = 240  # characters of a message
 HEAD = """\
 # Known faults, planted
 
@@ -63,7 +65,7 @@ def make(short: bool) -> Page:
 def table(results: Sequence[Result]) -> str:
     """One line for each planted fault."""
     lines = [
-        "| fault | kind | planted in | caught by | named | message |",
+        "| fault | kind | planted in | caught by | named | message, its beginning |",
         "| --- | --- | --- | --- | --- | --- |",
     ]
     words = {True: "yes", False: "no", None: ""}
@@ -71,7 +73,8 @@ def table(results: Sequence[Result]) -> str:
         where = f"{fault.starter}, `task/{fault.file}`"
         by = f"`{caught_by}`" if caught_by in ("check", "look") else caught_by or "**nothing**"
         lines.append(
-            f"| {fault.name} | {fault.kind} | {where} | {by} | {words[named]} | {message} |"
+            f"| {fault.name} | {fault.kind} | {where} | {by} | {words[named]} | "
+            f"{textwrap.shorten(message, SHOWN, placeholder=' ...')} |"
         )
     return "\n".join(lines) + "\n"
 
