@@ -190,6 +190,10 @@ def test_who_may_be_started_again_by_a_launcher_waits_for_the_lock_of_a_lost_hos
     monkeypatch.setattr(run_directory, "say", lambda _: first.__exit__(None))
     with RunDirectory.open(tmp_path, "", first.path, "resume: auto"):
         pass
+    for name in ("results.json", "report.html"):
+        (first.path / name).touch()
+    with pytest.raises(UsageError, match="has been finished by another process meanwhile"):
+        RunDirectory.open(tmp_path, "", first.path, "resume: auto")
 
 
 def test_workers_wait_for_the_lock_of_a_host_that_was_lost(

@@ -196,18 +196,18 @@ def test_checkpoints_that_cannot_be_read_now_are_not_taken_for_damaged(
 @pytest.mark.quick
 @pytest.mark.parametrize("kind", ["latest", "best"])
 @pytest.mark.parametrize(
-    ("error", "reason"),
+    ("error", "reason", "mend"),
     [
-        (tf.errors.OpError(None, None, "ckpt.index; Input/output error", 2), "Input/output error"),
-        (tf.errors.UnknownError(None, None, "ckpt.data; Remote I/O error"), "Remote I/O error"),
-        (ConnectionResetError(errno.ECONNRESET, "Connection reset by peer"), "Connection reset"),
-        (tf.errors.ResourceExhaustedError(None, None, "OOM when reading"), "OOM when reading"),
-        (MemoryError("Unable to allocate 9 GiB"), "Unable to allocate"),
+        (tf.errors.OpError(None, None, "a; Input/output error", 2), "Input/output error", "look"),
+        (tf.errors.UnknownError(None, None, "a; Remote I/O error"), "Remote I/O error", "look"),
+        (ConnectionResetError(errno.ECONNRESET, "Connection reset"), "Connection reset", "look"),
+        (tf.errors.ResourceExhaustedError(None, None, "OOM when reading"), "OOM when", "free some"),
+        (MemoryError("Unable to allocate 9 GiB"), "Unable to allocate", "free some memory"),
     ],
     ids=["disk", "file server", "connection", "memory of tensorflow", "memory"],
 )
 def test_a_disk_that_fails_tensorflow_is_no_damage(
-    error: Exception, reason: str, kind: str, half: Path, monkeypatch: pytest.MonkeyPatch
+    error: Exception, reason: str, mend: str, kind: str, half: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     load = tf.train.load_checkpoint
 
@@ -217,7 +217,7 @@ def test_a_disk_that_fails_tensorflow_is_no_damage(
         return load(path)
 
     monkeypatch.setattr(tf.train, "load_checkpoint", fail)
-    with pytest.raises(UsageError, match=f"{kind}/ckpt-4 can't be read: {reason}.*; look"):
+    with pytest.raises(UsageError, match=f"{kind}/ckpt-4 can't be read: {reason}.*; {mend}"):
         loop(half, resume=True, **SETTINGS)
 
 
@@ -673,6 +673,12 @@ def test_a_run_after_an_interrupted_one_of_the_same_process_hears_signals() -> N
             assert interrupts.received
             raise SystemExit
         assert signal.getsignal(signal.SIGTERM) == signal.SIG_IGN  # while it exits, if it does
+    for _ in range(2):
+        with pytest.raises(SystemExit, match="138"), usage_errors():  # before training
+            signal.raise_signal(signal.SIGTERM)
+    with pytest.raises(SystemExit), usage_errors(), Interrupts():
+        raise SystemExit(2)
+    assert signal.getsignal(signal.SIGTERM) == signal.SIG_DFL
 
 
 @pytest.mark.quick

@@ -235,6 +235,24 @@ def test_what_begins_an_epoch_may_note_what_no_checkpoint_holds(tmp_path: Path) 
     assert min(found) > 0
 
 
+@pytest.mark.quick
+def test_what_begins_an_epoch_changes_the_model_once(tmp_path: Path) -> None:
+    class Decay(keras.callbacks.Callback):  # type: ignore[misc]
+        def on_epoch_begin(self, epoch: int, logs: Any = None) -> None:
+            self.optimizer = self.model.optimizer  # which no checkpoint holds
+            self.optimizer.learning_rate.assign(self.optimizer.learning_rate * 0.5)
+
+    schedule: dict[str, Any] = {"num_steps": 8, "validate_every_steps": 4, "save_every_steps": 2}
+    whole = loop(tmp_path, [keras_callback(Decay())], keep_checkpoints=99, **schedule)
+    whole.train()
+    forget_after(tmp_path, 6)
+    run = loop(tmp_path, [keras_callback(Decay())], resume=True, **schedule)
+    run.train()
+    assert learning_rates(run.run) == learning_rates(whole.run)
+    for a, b in zip(_bits(run), _bits(whole), strict=True):
+        np.testing.assert_array_equal(a, b)
+
+
 def forget_after(path: Path, step: int) -> None:
     """Leave what a run that was killed after `step` would leave, and files of later steps."""
     for file in (path / "checkpoints" / "latest").glob("ckpt-*"):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import csv
 import importlib
+import io
 import os
 import re
 import sys
@@ -754,6 +755,31 @@ def test_a_later_batch_may_have_more_columns(tmp_path: Path) -> None:
     (file,) = table.write(tmp_path / "a")
     assert [[*row.values()][2:] for row in read_csv(file)] == [
         ["", "", ""], ["1", "1", ""], ["1", "", "3"]]  # fmt: skip
+
+
+@pytest.mark.parametrize("text", ["x" * 200_000, 'a\rb\nc,"d"', "a\0b"])
+def test_any_text_stays_in_its_cell_where_later_batches_have_more_columns(
+    text: str, tmp_path: Path
+) -> None:
+    table = PredictionTable()
+    for row, columns in enumerate(({"a": [text]}, {"a": [text], "b": [3]}, {"b": [4]})):
+        table.add([{"file": "a.npy", "row": row}], INPUTS[:1], columns)
+    (file,) = table.write(tmp_path / "a")
+    csv.field_size_limit(10**6)
+    content = file.read_bytes().decode().replace("\0", "0")  # which Python 3.10 can't read
+    rows = list(csv.reader(io.StringIO(content, newline="")))
+    cell = text.replace("\0", "0")
+    assert [row[2:] for row in rows] == [["a", "b"], [cell, ""], [cell, "3"], ["", "4"]]
+
+
+def test_outputs_of_several_shapes_are_a_sentence(tmp_path: Path) -> None:
+    x = keras.Input((None, 1))
+    for i, length in enumerate((4, 6)):
+        np.save(tmp_path / f"{i}.npy", np.zeros((2, length, 1), "float32"))
+    folder = tmp_path
+    sentence = r"shape \(6, 1\) for an input of 1.npy, and \(4, 1\) for those before; predict"
+    with pytest.raises(UsageError, match=sentence):
+        list(predict_files(keras.Model(x, x * 2), [folder], tmp_path / "out", batch_size=2))
 
 
 @pytest.mark.parametrize("name", ["file", "row"])

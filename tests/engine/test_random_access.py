@@ -8,7 +8,8 @@ import socket
 import subprocess
 import sys
 import time
-from collections import UserDict
+from array import array as typed_array
+from collections import UserDict, deque
 from collections.abc import Callable
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
@@ -578,6 +579,16 @@ def test_texts_are_read_together_as_far_as_they_are_small(length: int, together:
     one, two = together
     for array, number in ((texts, one), (texts.astype("S"), one), (pairs, two)):
         assert RandomAccess((array, LABELS[: len(array)]))._batches_together(40) == number
+
+
+@pytest.mark.quick
+@pytest.mark.parametrize(
+    "labels",
+    [typed_array("i", range(40)), deque(range(40)), range(40), memoryview(np.arange(40))],
+    ids=["array", "deque", "range", "memory"],
+)
+def test_numbers_in_memory_are_arrays(labels: Any) -> None:
+    assert int(random_access((IMAGES, labels))[7][1]) == 7
 
 
 @pytest.mark.quick

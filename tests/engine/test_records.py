@@ -157,9 +157,12 @@ def test_a_row_of_the_same_columns_is_appended(
     again.resume(16, 4, rows[3])
     again.add_validation(rows[3] | {"epoch": 5, "step": 20, "loss": 0.2})
     assert written[3:] == [4]
-    file.unlink()
-    again.add_validation(rows[4])  # somebody has deleted it
+    file.write_text(file.read_text().rstrip())  # somebody has changed it
+    again.add_validation(rows[3] | {"epoch": 6, "step": 24})
     assert len(read_csv(file)) == 6
+    file.unlink()
+    again.add_validation(rows[4])
+    assert len(read_csv(file)) == 7
     assert text.splitlines()[:5] == file.read_text().splitlines()[:5]
 
 

@@ -21,6 +21,7 @@ from proof.config import Config
 from proof.engine.command_line import to_yaml
 from proof.engine.errors import UsageError
 from proof.engine.report import CAPTIONS, MOST_ROWS, write_report
+from proof.engine.run_directory import RunDirectory
 from proof.engine.run_files import is_finished
 from proof.task.config import TaskConfig
 
@@ -147,9 +148,15 @@ def test_the_page_of_a_run_whose_end_failed_does_not_make_it_finished(tmp_path: 
     page = write_report(path, DEFAULTS, is_end=False)
     assert page.name == "report-unfinished.html"
     assert not is_finished(path)
+    RunDirectory(path).write_results({})
+    assert not page.exists()
     write_report(path, DEFAULTS)
     assert is_finished(path)
     assert write_report(path, DEFAULTS, is_end=False).name == "report.html"
+    (path / "report.html").unlink()
+    (path / "report.html").mkdir()  # can't be written
+    with pytest.raises(UsageError, match=rf"then: python train\.py --resume {path}\.$"):
+        write_report(path, DEFAULTS)
 
 
 @pytest.mark.quick

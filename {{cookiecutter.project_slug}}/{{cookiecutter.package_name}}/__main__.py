@@ -117,10 +117,12 @@ class Evaluate:
             if split == "auto":
                 split = "test" if "test" in evaluation.splits else "validation"
             _split(evaluation, split)
+            is_augmented = split == "train" and create_augment(evaluation.run.task) is not None
             try:
                 results = evaluation.evaluate(split)
             except UsageError as error:
-                if split != "train" or create_augment(evaluation.run.task) is None:
+                fails_in_step = isinstance(error.__cause__, ValueError | TypeError)
+                if not is_augmented or not (fails_in_step or "fit the model" in str(error)):
                     raise
                 raise UsageError(
                     f"{error} Evaluation leaves out the augmentation (create_augment in "
@@ -157,10 +159,13 @@ class Predict:
             evaluation = _open_with_data(self.run) if self.split != "none" else None
             run = evaluation.run if evaluation else _open(self.run)
         from .engine.predict import LARGEST_BATCH, model_of, predict_files, predict_split
+        from .run import global_batch_size
         from .task.predictions import READERS, describe
 
         model, directory = model_of(run, self.model), self.run / "predictions"
-        size = min(LARGEST_BATCH, run.global_batch_size)  # which trained, so it fits into memory
+        config, *_ = _read(self.run)
+        trained = global_batch_size(config, 1) // config.accumulate  # fits into memory on one device
+        size = min(LARGEST_BATCH, max(1, trained))
         options: dict[str, Any] = {"describe": describe, "batch_size": size}
         for path in predict_files(model, self.files, directory, readers=READERS, **options):
             print(path)

@@ -157,7 +157,7 @@ def open_run(config: Config, task: TaskConfig, adapted: dict[str, np.ndarray]) -
         optimizers={},
         functions=_functions(),
         task=task,
-        global_batch_size=global_batch_size(config, 1),
+        global_batch_size=0,
         adapted=adapted,
     )
 

@@ -110,7 +110,7 @@ def require_same_weights(run: Run, assigned: Container[int] = ()) -> None:
 def _sum(flat: tf.Tensor) -> tf.Tensor:
     """Of absolute values, in parts: those of a large weight take four times its size in float64."""
     parts = [flat[i : i + PART] for i in range(0, flat.shape[0], PART)]
-    return tf.add_n([tf.reduce_sum(tf.abs(tf.cast(part, tf.float64))) for part in parts])
+    return tf.add_n([tf.reduce_sum(tf.abs(tf.cast(part, tf.float64))) for part in parts or [flat]])
 
 
 def _alike(a: Any, b: Any) -> np.ndarray:

@@ -628,7 +628,9 @@ def _write(
         return ""
 
     def write() -> str:
-        with link.finishing(), writing(f"The checkpoint of step {step}"):
+        # Where it sums over the replicas, it can't be finished without the others.
+        finishing = contextlib.nullcontext() if _is_summed(run) else link.finishing()
+        with finishing, writing(f"The checkpoint of step {step}"):
             checkpoint.write(str(unfinished / f"ckpt-{step}"))
             files = sorted(unfinished.glob("ckpt-*.*"))  # the data before the index
             for file in files:

@@ -97,7 +97,7 @@ def draw_comparison(runs: Sequence[RunFiles], file: Path) -> None:
         for i in range(len(runs))
     ]
     # An epoch of an endless stream is as long as its run.
-    ends = [run.history[-1]["epoch"] for run in runs if run.history]
+    ends = [run.history[-1]["epoch"] for run in runs if run.history and run.results]
     x = "epoch" if min(ends, default=FEW_EPOCHS) >= FEW_EPOCHS else "step"
     for place, metric in enumerate(shown, 1):
         axes = figure.add_subplot(rows, columns, place)

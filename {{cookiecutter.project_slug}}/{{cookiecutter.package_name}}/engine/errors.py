@@ -90,7 +90,7 @@ FULL_OR_READ_ONLY = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS}
 PASSING = {
     getattr(errno, name)
     for name in (
-        *("EIO", "EREMOTEIO", "ESTALE", "ETIMEDOUT", "EAGAIN", "ENOMEM", "EMFILE", "ENFILE"),
+        *("EIO", "EREMOTEIO", "ESTALE", "ETIMEDOUT", "EAGAIN", "ENOMEM"),
         *("ENOTCONN", "ECONNABORTED", "ECONNREFUSED", "ECONNRESET", "ESHUTDOWN", "EPROTO", "ECOMM"),
         *("EHOSTDOWN", "EHOSTUNREACH", "ENETDOWN", "ENETRESET", "ENETUNREACH"),
     )
@@ -117,6 +117,8 @@ def cannot_read(what: object, error: Exception) -> str:
     mend = "look at the disk, and delete the file only if it is lost"
     if isinstance(error, PermissionError):
         mend = "let this user read it"
+    if isinstance(error, MemoryError) or type(error).__name__ == "ResourceExhaustedError":
+        mend = "free some memory"
     file = getattr(error, "filename", None) or what
     return f"{file} can't be read: {reason_of(error)}; {mend}, then start again."
 

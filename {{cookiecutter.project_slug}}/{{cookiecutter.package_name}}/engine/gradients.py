@@ -150,16 +150,17 @@ def buckets(dtypes: list[tf.DType], sizes: list[int], bucket_bytes: int) -> list
     """
     closed: list[list[int]] = []
     for dtype in dict.fromkeys(dtypes):
-        bucket: list[int] = []
+        bucket, size = list[int](), 0
         for i in reversed(range(len(sizes))):
             if dtypes[i] == dtype:
-                if bucket and sum(sizes[j] for j in [*bucket, i]) > LARGEST_BUCKET * dtype.size:
+                if bucket and size + sizes[i] > LARGEST_BUCKET * dtype.size:
                     closed.append(bucket)
-                    bucket = []
+                    bucket, size = [], 0
                 bucket.insert(0, i)
-                if bucket_bytes and sum(sizes[j] for j in bucket) >= bucket_bytes:
+                size += sizes[i]
+                if bucket_bytes and size >= bucket_bytes:
                     closed.append(bucket)
-                    bucket = []
+                    bucket, size = [], 0
         closed += [bucket] if bucket else []
     return closed
 

@@ -90,7 +90,7 @@ def ending_in_order(code: int, *, trains: bool) -> Iterator[None]:
         raise Signaled(code)
 
     defaults = (signal.SIG_DFL, signal.default_int_handler)
-    before = {number: signal.getsignal(number) for number in SIGNALS}
+    before = {number: _handler(number) for number in SIGNALS}
     before = {number: old for number, old in before.items() if old in defaults}
     for number in before:
         signal.signal(number, end)
@@ -98,8 +98,20 @@ def ending_in_order(code: int, *, trains: bool) -> Iterator[None]:
         yield
     finally:
         for number, handler in before.items():
-            if signal.getsignal(number) == end:  # or ignored, by `Interrupts`
+            is_ignored = signal.getsignal(number) == signal.SIG_IGN  # by `Interrupts`
+            if received or is_ignored:
+                _ignored[number] = handler
+            if signal.getsignal(number) == end:
                 signal.signal(number, signal.SIG_IGN if received else handler)
+
+
+def _handler(number: int) -> Any:
+    """The handler of a signal, or the one before if a process about to exit ignores it.
+
+    Then it didn't exit: `main` was called again.
+    """
+    handler = signal.getsignal(number)
+    return _ignored.pop(number, handler) if handler == signal.SIG_IGN else handler
 
 
 def ignore_signals() -> None:
@@ -135,9 +147,7 @@ class Interrupts:
     def __enter__(self) -> Interrupts:
         """Take over the signals."""
         for number in SIGNALS:
-            handler = signal.getsignal(number)
-            if handler == signal.SIG_IGN:  # it didn't exit: `main` was called again
-                handler = _ignored.pop(number, handler)
+            handler = _handler(number)
             # Ignored on purpose, as by nohup; or the task does something else then.
             is_own = number.name.startswith("SIGUSR") and (
                 handler != signal.SIG_DFL and getattr(handler, "__module__", "") != __name__

@@ -14,7 +14,7 @@ import numpy as np
 
 from .callbacks import Callback, Event, from_json_text, to_json_text
 from .errors import UsageError
-from .gradients import inner_optimizers
+from .gradients import all_variables, inner_optimizers
 
 if TYPE_CHECKING:
     from .loop import Loop
@@ -109,12 +109,19 @@ class _Adapter:
             callback.set_state(self._kept["own"])
 
     def _begin_again(self, loop: Loop) -> None:
-        """What begins an epoch or a step may have noted what a checkpoint can't hold."""
-        kept = self._kept
+        """What begins an epoch or a step may have noted what a checkpoint can't hold.
+
+        What it did to the model is in the checkpoint, so that is set back.
+        """
+        kept, optimizers = self._kept, loop.run.optimizers.values()
+        variables = [*self._model.variables, *(v for o in optimizers for v in all_variables(o))]
+        values = [v.numpy() for v in variables]
         if kept["begun"] == kept["epoch"]:
             self._callback.on_epoch_begin(kept["epoch"], {})
         if self._each_step and kept["step_begun"] == loop.step:
             self._callback.on_train_batch_begin(loop.step - kept["first_step"], {})
+        for variable, value in zip(variables, values, strict=True):
+            variable.assign(value)
 
     def __call__(self, event: Event) -> None:
         """After a step, a validation, or both."""
@@ -155,8 +162,9 @@ class _Adapter:
     def get_state(self) -> dict[str, Any]:
         """What a checkpoint keeps."""
         now, kept = _attributes(self._callback), dict(self._kept)
-        if getattr(self._callback, "csv_file", None):
-            kept["file_size"] = self._callback.csv_file.tell()  # its name may be another file's now
+        file = getattr(self._callback, "csv_file", None)
+        if file and not file.closed:
+            kept["file_size"] = file.tell()  # its name may be another file's now
         if hasattr(self._callback, "get_state") and hasattr(self._callback, "set_state"):
             kept["own"] = self._callback.get_state()
         changed = {name: text for name, text in now.items() if self._fresh.get(name) != text}

@@ -225,6 +225,7 @@ class Link:
                 more = self.hang_timeout if is_waited_for else 0
                 if time.monotonic() > self._leave_at + more:
                     self.leave()
+                self._feed_watchdog()
                 time.sleep(0.1)
             elif time.monotonic() > beat and not self._closed:
                 beat = time.monotonic() + BEAT_SECS
@@ -266,9 +267,7 @@ class Link:
             total = sum(arrived.values()) + sum(counter() for counter in self._counters)
         self._see(self._me, total, arrived)
         self._send({"total": total, "arrived": arrived})
-        with contextlib.suppress(OSError):
-            assert self._watchdog.stdin is not None
-            self._watchdog.stdin.write(b".")
+        self._feed_watchdog()
         places = self._places.values()
         if time.monotonic() - max(place.since for place in places) <= self.hang_timeout:
             return
@@ -283,6 +282,11 @@ class Link:
                 f"(--hang-timeout); {START_ALL_AGAIN}"
             )
             self._note(End(sentence, RESUMABLE, behind))
+
+    def _feed_watchdog(self) -> None:
+        with contextlib.suppress(OSError):
+            assert self._watchdog.stdin is not None
+            self._watchdog.stdin.write(b".")
 
     def _see(self, worker: int, total: int, arrived: dict[str, int]) -> None:
         if worker in self._places and total != self._places[worker].total:

@@ -638,7 +638,7 @@ class Loop:
                 "its first one, or they are gone; put them back, or start a new run."
             )
         self.progress, state = restored
-        self.step = int(self.progress.step)
+        self.step, self._overflows = int(self.progress.step), int(self.progress.skips.overflows)
         if self.step > self.schedule.num_steps:
             raise UsageError(
                 f"The run has made {self.step} steps already; it can't be resumed with "

@@ -182,7 +182,7 @@ def _too_large(error: Exception, batch_size: int) -> str:
     """What to say if there is too little memory; else nothing."""
     if not isinstance(error, MemoryError | tf.errors.ResourceExhaustedError):
         return ""
-    return f"{batch_size} examples at once, as in training, need more memory than there is"
+    return f"{batch_size} examples at once need more memory than there is"
 
 
 def _of_split(model: keras.Model, name: str, split: Split, batch_size: int) -> Iterator[_Batch]:
@@ -236,11 +236,29 @@ def _write(
     with writing(path.parent, AGAIN):  # tried before hours of work
         tempfile.TemporaryFile(dir=next(p for p in path.parents if p.exists())).close()
     for places, inputs, outputs in batches:
+        if parts:
+            _require_shapes(outputs, parts[0], places[0]["file"])
         table.add(places, inputs, describe(model, inputs, outputs))
         parts.append(outputs)
     whole = tf.nest.map_structure(lambda *rows: np.concatenate(rows), *parts)
     yield _write_arrays(model, whole, path)
     yield from table.write(path)
+
+
+def _require_shapes(outputs: Any, first: Any, file: str) -> None:
+    """Refuse outputs of another shape than the first ones: no array can hold both.
+
+    Raises:
+        UsageError: they are.
+    """
+    before = _by_path(first)
+    for name, array in _by_path(outputs).items():
+        if array.shape[1:] != before[name].shape[1:]:
+            raise UsageError(
+                f"The model's output {name}{' ' * bool(name)}has shape {array.shape[1:]} for an "
+                f"input of {file}, and {before[name].shape[1:]} for those before; predict inputs "
+                "of each size by themselves."
+            )
 
 
 class _Group(NamedTuple):

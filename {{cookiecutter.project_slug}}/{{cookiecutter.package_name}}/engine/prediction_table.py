@@ -7,7 +7,7 @@ import csv
 import html
 import io
 import sys
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from string import Template
 from typing import Any
@@ -45,9 +45,9 @@ class PredictionTable:
     """
 
     def __init__(self) -> None:
-        # The lines of each batch as a CSV text: 10 KB for 1,000 numbers, and 160 KB as dicts.
-        self._batches: list[tuple[list[str], str]] = []
-        self._number = 0
+        self._names: list[str] = []  # of the first batch
+        # Lines of these columns: 10 KB for 1,000 numbers, and 160 KB as a dict, as of other columns.
+        self._rows: list[str | dict[str, Any]] = []
         self._figures: list[str] = []
 
     def add(self, places: list[dict[str, Any]], inputs: Any, columns: Mapping[str, Any]) -> None:
@@ -92,8 +92,8 @@ class PredictionTable:
                     row[name] = _text(value)
                     caption.append(f"{name}: {_text(value)[:100]}")
         names = list(dict.fromkeys(name for row in rows for name in row))
-        self._batches.append((names, _lines(names, rows)))
-        self._number += len(rows)
+        self._names = self._names or names
+        self._rows += [_line(names, row) for row in rows] if names == self._names else rows
         if images:
             for i in range(min(len(rows), THUMBNAILS - len(self._figures))):
                 shown = "".join(f'<img alt="" src="{_data_uri(image[i])}">' for image in images)
@@ -107,28 +107,28 @@ class PredictionTable:
             UsageError: they can't be written.
         """
         # A batch may have names of its own, such as of its most boxes.
-        names = list(dict.fromkeys(name for batch, _ in self._batches for name in batch))
+        others = (name for row in self._rows if isinstance(row, dict) for name in row)
+        names = list(dict.fromkeys([*self._names, *others]))
         if len(names) == len(PLACE) and not self._figures:
             sys.stderr.write("no table: describe in task/predictions.py returns no columns\n")
             return []
         table, page = path.with_name(f"{path.name}.csv"), path.with_name(f"{path.name}.html")
-        texts = [_lines(names, [dict(zip(names, names, strict=True))])]
-        for own, text in self._batches:
-            rows = csv.DictReader(io.StringIO(text, newline=""), own)
-            texts.append(text if own == names else _lines(names, rows))
-        replace_file(table, printable("".join(texts)), AGAIN)
+        more = "," * (len(names) - len(self._names))  # empty cells of columns that came later
+        lines = [_line(names, dict(zip(names, names, strict=True)))]
+        lines += [row + more if isinstance(row, str) else _line(names, row) for row in self._rows]
+        replace_file(table, printable("".join(f"{line}\n" for line in lines)), AGAIN)
         if not self._figures:
             return [table]
-        count = f"{len(self._figures):,} of {self._number:,} rows of {table.name}"
+        count = f"{len(self._figures):,} of {len(self._rows):,} rows of {table.name}"
         title, figures = html.escape(f"Predictions: {path.name}"), "\n".join(self._figures)
         content = PAGE.substitute(title=title, count=html.escape(count), figures=figures)
         replace_file(page, printable(content), AGAIN)
         return [table, page]
 
 
-def _lines(names: list[str], rows: Iterable[dict[str, Any]]) -> str:
+def _line(names: list[str], row: dict[str, Any]) -> str:
     text = io.StringIO(newline="")
-    csv.DictWriter(text, names, lineterminator="\n").writerows(rows)
+    csv.DictWriter(text, names, lineterminator="").writerow(row)
     return text.getvalue()
 
 

@@ -42,6 +42,7 @@ class Records:
         self.latest_row: Row = {}
         self._columns: list[str] = []  # of steps.csv
         self._written: list[str] = []  # the columns of history.csv
+        self._size = 0  # of history.csv
         self.summaries = Summaries(directory)
 
     def add_validation(self, row: Row) -> None:
@@ -51,13 +52,15 @@ class Records:
         if not self.is_chief:
             return
         file = self.directory / "history.csv"
-        if list(row) == self._written and file.exists():  # else a long run would write it all again
+        # Not all of it again, as far as nobody has changed it: a run may have many validations.
+        if list(row) == self._written and file.exists() and file.stat().st_size == self._size:
             with writing(file):
                 with file.open("a", encoding="utf-8") as lines:
                     lines.write(_line(_texts(row, self._written)))
                 to_disk(file)
         else:
             self._written = _write_csv(file, self.history)
+        self._size = file.stat().st_size
         self.summaries.scalars("validation", of_split(row, "validation"), int(row["step"]))
 
     def add_log(self, row: Row) -> None:
@@ -102,7 +105,8 @@ class Records:
         self.latest_row = latest_row
         self.summaries.resumed_step = step
         if self.is_chief and self.history:
-            self._written = _write_csv(self.directory / "history.csv", self.history)
+            self._written = _write_csv(file := self.directory / "history.csv", self.history)
+            self._size = file.stat().st_size
         if self.is_chief and (rows := self._read(self.directory / "steps.csv", step)):
             self._columns = list(rows[0])
             _write_csv(self.directory / "steps.csv", rows)

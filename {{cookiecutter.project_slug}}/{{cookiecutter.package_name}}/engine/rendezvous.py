@@ -162,7 +162,7 @@ def _gather(
                     if worker in connections:
                         double = f"Two processes are worker {worker} ({addresses[worker]}); "
                         double += "give each its own index, as in TF_CONFIG."
-                        _send(connection, {"lost": "", "error": double})
+                        _send(connection, {"lost": double, "error": ""})  # or one started again
                         continue
                     facts[worker], connections[worker] = its_facts, connection
                     selector.register(connection, selectors.EVENT_READ, worker)

@@ -14,7 +14,7 @@ from typing import Any
 from .command_line import flag_of, flags_in
 from .files import printable, read_png, replace_file
 from .output import PACKAGE
-from .run_files import SPLITS, STARTED, RunFiles, is_finished, read_run, shown
+from .run_files import UNFINISHED, SPLITS, STARTED, RunFiles, is_finished, read_run, shown
 
 MOST_ROWS = 500  # of the history; history.csv has all
 CAPTIONS = {
@@ -66,7 +66,7 @@ def write_report(path: Path, defaults: str, *, is_end: bool = True) -> Path:
 
     Returns:
         The page, report.html in the run directory; of a run whose end has failed,
-        report-unfinished.html, since report.html says that all of its end is there.
+        report-unfinished.html: report.html says that all of its end is there.
 
     Raises:
         UsageError: it isn't a run directory, or can't be written to.
@@ -106,10 +106,10 @@ def write_report(path: Path, defaults: str, *, is_end: bool = True) -> Path:
         ),
     ]
     page = PAGE.substitute(title=escape(title), body="\n".join(body))
-    command = f"python -m {PACKAGE} report {shlex.quote(str(path))}"
-    then = f"make it writable, then write it by `{command}`."
+    again = "train.py --resume" if is_end else f"-m {PACKAGE} report"
+    then = f"make it writable, then: python {again} {shlex.quote(str(path))}."
     has_failed = (path / "results.json").exists() and not is_finished(path)
-    file = path / ("report-unfinished.html" if has_failed and not is_end else "report.html")
+    file = path / (UNFINISHED if has_failed and not is_end else "report.html")
     replace_file(file, printable(page), then)
     return file
 

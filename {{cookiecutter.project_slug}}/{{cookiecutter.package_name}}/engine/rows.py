@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+from array import array as typed_array
+from collections import UserList, deque
 from collections.abc import Iterable, Mapping
 from pathlib import PurePath
 from typing import Any
@@ -15,6 +17,8 @@ from .errors import DataError, UsageError
 ALIGNMENT = 64  # bytes; TensorFlow copies arrays that aren't aligned to it (TF 2.21)
 OTHER_PARTS = "has other parts than the first one"
 LONGEST_TEXT = 200  # characters of a reference in a sentence
+
+IN_MEMORY = (str, bytes, bytearray, memoryview, typed_array, range, deque, UserList, np.generic)
 
 Example = Any  # a nest of arrays or tensors
 
@@ -77,11 +81,11 @@ def as_arrays(source: Any) -> Any:
 
 def _reads_rows(source: Any) -> bool:
     """Whether it is no array, but gives a row at a time, as a list of pictures on disk does."""
-    names = ("dtype", "__array__", "__dlpack__", "iloc")
+    names = ("dtype", "__array__", "__array_interface__", "__dlpack__", "iloc")
     return (
         hasattr(source, "__len__")
         and hasattr(source, "__getitem__")
-        and not isinstance(source, str | bytes | range | np.generic)
+        and not isinstance(source, IN_MEMORY)
         and not any(hasattr(source, name) for name in names)
     )
 

@@ -18,7 +18,7 @@ from .errors import AGAIN, UsageError, reason_of
 from .files import replace_file, to_json, writing
 from .locks import acquire, is_locked, lock_of
 from .output import say
-from .run_files import has_checkpoint, is_finished
+from .run_files import UNFINISHED, has_checkpoint, is_finished
 from .workers import Workers
 
 LOCK_SECS = 120.0  # a file server keeps a lock of a host that was lost, NFS for 90 seconds
@@ -77,8 +77,10 @@ class RunDirectory:
 
         def open_it() -> str:
             opened.append(cls(resumed or _make(runs, name), is_new=resumed is None))
-            is_repeated = link.current or flags_in(config).get("resume") == "auto"
-            opened[0]._lock(link.at_most(LOCK_SECS) if is_repeated else 0)
+            is_auto = flags_in(config).get("resume") == "auto"
+            opened[0]._lock(link.at_most(LOCK_SECS) if link.current or is_auto else 0)
+            if is_auto and resumed and is_finished(resumed):
+                raise UsageError(f"{resumed} has been finished by another process meanwhile.")
             if resumed is None:
                 opened[0].write_config(config)
             return str(opened[0].path)
@@ -167,9 +169,9 @@ class RunDirectory:
         Raises:
             UsageError: it can't be deleted.
         """
-        for file in (self.path / "results.json", self.path / "report.html"):
-            with writing(file):
-                file.unlink(missing_ok=True)
+        for name in ("results.json", "report.html", UNFINISHED):
+            with writing(self.path / name):
+                (self.path / name).unlink(missing_ok=True)
 
     def write_results(self, results: dict[str, Any]) -> None:
         """results.json, the first file of the end of a run; report.html becomes the last.
@@ -178,9 +180,9 @@ class RunDirectory:
             UsageError: it can't be written.
         """
         if self.is_chief:
-            page = self.path / "report.html"  # of the unfinished run, by the command `report`
-            with writing(page):
-                page.unlink(missing_ok=True)
+            for name in ("report.html", UNFINISHED):  # of the unfinished run, by `report`
+                with writing(self.path / name):
+                    (self.path / name).unlink(missing_ok=True)
         self._write("results.json", to_json(results) + "\n")
 
     def _write(self, name: str, content: str) -> None:

@@ -17,6 +17,7 @@ from .errors import UsageError
 
 Row = dict[str, float]
 STARTED = re.compile(r"(\d{4}-\d\d-\d\d)-(\d\d)(\d\d)(\d\d)-")  # the beginning of a run's name
+UNFINISHED = "report-unfinished.html"  # the page of a run whose end has failed
 FEW_EPOCHS = 2  # a shorter run is drawn by steps
 SPLITS = ("train", "validation", "test")
 LISTED = 4  # numbers of one metric in a table; the files have all

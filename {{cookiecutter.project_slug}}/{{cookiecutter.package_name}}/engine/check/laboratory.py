@@ -295,7 +295,8 @@ class Laboratory(Runs):
         except Exception:
             return None
         finally:
-            of.reset_state()
+            for variable in of.variables:
+                variable.assign(self.initial[id(variable)])
         return result if np.isfinite(result) else None
 
     @property

@@ -238,7 +238,7 @@ class Runs:
         config = replace(self.config, **{"precision": precision} | flags)
         splits = self._all_datasets | (datasets or {})
         # Of the same data: `adapt` may take long, and relations of its own call it again.
-        known = [self.run.adapted] if "one" in vars(self) and not datasets else []
+        known = [dict(self.run.adapted)] if "one" in vars(self) and not datasets else []
         with stage("the task can be built"), contextlib.redirect_stdout(None):
             return self.create_run(strategy, splits, config, self.task, *known)
 
