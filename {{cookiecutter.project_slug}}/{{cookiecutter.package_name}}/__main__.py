@@ -164,7 +164,7 @@ class Predict:
 
         model, directory = model_of(run, self.model), self.run / "predictions"
         config, *_ = _read(self.run)
-        trained = global_batch_size(config, 1) // config.accumulate  # fits into memory on one device
+        trained = global_batch_size(config, 1) // config.accumulate  # at once, on one device
         size = min(LARGEST_BATCH, max(1, trained))
         options: dict[str, Any] = {"describe": describe, "batch_size": size}
         for path in predict_files(model, self.files, directory, readers=READERS, **options):

@@ -232,7 +232,7 @@ def _write(
     model: keras.Model, batches: Iterable[_Batch], describe: Describe, path: Path
 ) -> Iterator[Path]:
     """Write the arrays and the table of all batches."""
-    table, parts = PredictionTable(), []
+    table, parts = PredictionTable(), list[Any]()
     with writing(path.parent, AGAIN):  # tried before hours of work
         tempfile.TemporaryFile(dir=next(p for p in path.parents if p.exists())).close()
     for places, inputs, outputs in batches:

@@ -46,7 +46,7 @@ class PredictionTable:
 
     def __init__(self) -> None:
         self._names: list[str] = []  # of the first batch
-        # Lines of these columns: 10 KB for 1,000 numbers, and 160 KB as a dict, as of other columns.
+        # Lines of these columns: 10 KB for 1,000 numbers, and 160 KB as a dict, as of others.
         self._rows: list[str | dict[str, Any]] = []
         self._figures: list[str] = []
 

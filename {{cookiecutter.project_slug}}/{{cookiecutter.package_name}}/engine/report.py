@@ -14,7 +14,7 @@ from typing import Any
 from .command_line import flag_of, flags_in
 from .files import printable, read_png, replace_file
 from .output import PACKAGE
-from .run_files import UNFINISHED, SPLITS, STARTED, RunFiles, is_finished, read_run, shown
+from .run_files import SPLITS, STARTED, UNFINISHED, RunFiles, is_finished, read_run, shown
 
 MOST_ROWS = 500  # of the history; history.csv has all
 CAPTIONS = {
