@@ -163,7 +163,7 @@ class _Adapter:
         """What a checkpoint keeps."""
         now, kept = _attributes(self._callback), dict(self._kept)
         file = getattr(self._callback, "csv_file", None)
-        if file and not file.closed:
+        if file and not getattr(file, "closed", False):  # a remote one can't tell
             kept["file_size"] = file.tell()  # its name may be another file's now
         if hasattr(self._callback, "get_state") and hasattr(self._callback, "set_state"):
             kept["own"] = self._callback.get_state()

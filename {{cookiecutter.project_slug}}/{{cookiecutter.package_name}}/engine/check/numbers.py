@@ -33,10 +33,9 @@ ORIENTATIONS: dict[str, Callable[[np.ndarray], np.ndarray]] = {
 def relative_difference(a: Any, b: Any) -> float:
     """Norm of the difference of two nests of arrays over the norm of the first."""
     difference = norm = 0.0
+    # One by one: all weights of a large model in float64 are too much.
     for pair in zip(tf.nest.flatten(a), tf.nest.flatten(b), strict=True):
-        x, y = (
-            np.asarray(each, "f8") for each in pair
-        )  # one by one: of a large model all are too much
+        x, y = (np.asarray(each, "f8") for each in pair)
         difference += np.sum(np.square(x - y))
         norm += np.sum(np.square(x))
     difference, norm = np.sqrt(difference), np.sqrt(norm)
