@@ -1233,6 +1233,30 @@ def overlapping(axes: list[int]) -> Toy:
     return replace(segmented(None), losses=lambda: {"main": loss}, metrics=dict)
 
 
+def overlapping_where_seen() -> Toy:
+    """An overlap of the pixels that a mask leaves, which the loss takes as a third argument."""
+
+    def dice(labels: tf.Tensor, logits: tf.Tensor, weights: tf.Tensor) -> tf.Tensor:
+        truth = tf.one_hot(labels, 2, dtype=logits.dtype)[..., 1] * weights
+        shares = tf.nn.softmax(logits)[..., 1] * weights
+        both, sums = tf.reduce_sum(truth * shares, [1, 2]), tf.reduce_sum(truth + shares, [1, 2])
+        return 1 - (2 * both + 1) / (sums + 1)
+
+    def train(run: Run, batch: Any, replica: Replica) -> dict[str, tf.Tensor]:
+        inputs, labels, weights = batch
+        given = run.losses["main"](labels, run.model(inputs, training=True), weights)
+        there = tf.reduce_max(weights, [1, 2])
+        return {"main": compute_loss(given, there, run.model, replica)}
+
+    toy = segmented(None)
+    mask = (np.random.default_rng(2).random((ROWS, 8, 8)) < 0.9).astype("float32")
+    return replace(
+        toy, data=(*toy.data, mask), losses=lambda: {"main": dice}, metrics=dict,
+        train_steps=(train,), validation_step=train,
+        count=lambda batch: tf.math.count_nonzero(tf.reduce_max(batch[-1], [1, 2]), dtype=tf.int32),
+    )  # fmt: skip
+
+
 def competing_rows(labels: tf.Tensor, logits: tf.Tensor) -> tf.Tensor:
     """A cross-entropy of a softmax over the rows of a batch, in place of the classes."""
     shares = tf.nn.log_softmax(logits, axis=0)
@@ -3761,17 +3785,19 @@ def of_distances() -> Toy:
     )  # fmt: skip
 
 
-def in_units(undone: bool, name: str = "price", missing: int = 0) -> Toy:
+def in_units(undone: bool, name: str = "price", missing: int = 0, *, by_step: bool = False) -> Toy:
     """Prices whose step divides them by 1,000 for the loss, which `describe` may undo.
 
-    With `missing` ones, which are filled, and have the scale of the others.
+    With `missing` ones, which are filled, and have the scale of the others. `by_step`: it divides
+    what the model gives as well.
     """
     thousand = 1 if missing else 1000
 
     def train(run: Run, batch: Any, replica: Replica) -> dict[str, tf.Tensor]:
         inputs, labels, weights = batch
         labels = tf.where(tf.math.is_nan(labels), tf.zeros_like(labels), labels / thousand)
-        losses = run.losses["main"](labels, run.model(inputs, training=True)[:, 0])
+        outputs = run.model(inputs, training=True)[:, 0]
+        losses = run.losses["main"](labels, outputs / thousand if by_step else outputs)
         return {"main": compute_loss(losses, weights, run.model, replica)}
 
     def describe(model: keras.Model, inputs: Any, outputs: Any) -> dict[str, Any]:
@@ -5123,6 +5149,7 @@ LOSS = [
         "the weights aren't used",
     ),
     Fault("weights enter once", lambda: with_loss(own_mean), "divided by the sum of some weights"),
+    Fault("weights enter once", overlapping_where_seen, "doesn't grow in proportion", LOOK),
     Fault(
         "weights enter once", lambda: exponential_term(),
         "perplexity grows exponentially with the weights: .* exponential of a loss, .* in a metric",

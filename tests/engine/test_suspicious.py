@@ -3627,6 +3627,32 @@ def convolved_words() -> Toy:
     return replace(topics(), model=create)
 
 
+def votes_of_volunteers() -> Toy:
+    """Numbers of votes for three answers, and the concentrations of a Dirichlet-multinomial.
+
+    These are positive; of others the logarithms of the gamma function are numbers all the same.
+    """
+
+    def split(rows: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
+        inputs, _ = examples(rows, seed)
+        shares = tf.nn.softmax(3 * inputs[:, :3]).numpy().astype("f8")
+        draw, sizes = np.random.default_rng(seed), np.random.default_rng(seed).integers(5, 40, rows)
+        votes = [draw.multinomial(n, p / p.sum()) for n, p in zip(sizes, shares, strict=True)]
+        return inputs, np.array(votes, "float32")
+
+    def likelihood(votes: tf.Tensor, concentrations: tf.Tensor) -> tf.Tensor:
+        log, total = tf.math.lgamma, tf.reduce_sum(concentrations, axis=1)
+        each = log(votes + concentrations) - log(concentrations) - log(votes + 1)
+        number = tf.reduce_sum(votes, axis=1)
+        return log(total + number) - log(number + 1) - log(total) - tf.reduce_sum(each, axis=1)
+
+    return regression(
+        model=model(last=lambda: layers.Dense(3, activation="exponential")),
+        data=split(ROWS, 1), others={"validation": split(60, 2)},
+        losses=lambda: {"main": likelihood}, metrics=dict,
+    )  # fmt: skip
+
+
 def rarely_dies(rows: int = ROWS) -> Toy:
     """All but one are censored, at different times; the first batch has no event."""
     months = np.random.default_rng(1).uniform(0, 8, rows).astype("float32")
@@ -4781,6 +4807,7 @@ def of_codes(*, of_edges: bool) -> Toy:
 AS_IT_SHOULD_BE: list[tuple[str, Callable[[], Toy]]] = [
     ("denominator", one_labeled_row),
     ("best outputs", rarely_dies),
+    ("best outputs", votes_of_volunteers),
     ("best outputs", lambda: rare_fraud(unknown=np.nan)),
     ("best outputs", lambda: rare_fraud(unknown=-1)),
     ("best outputs", with_bottleneck),
@@ -4921,6 +4948,7 @@ AS_IT_SHOULD_BE: list[tuple[str, Callable[[], Toy]]] = [
     ),
     ("table of predictions", of_distances),
     ("table of predictions", lambda: in_units(undone=True)),
+    ("table of predictions", lambda: in_units(undone=False, by_step=True)),
     ("table of predictions", lambda: in_units(undone=True, missing=8)),
     ("table of predictions", lambda: in_units(undone=False, name="scaled_price")),
     (

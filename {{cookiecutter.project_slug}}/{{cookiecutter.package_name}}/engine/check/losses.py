@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
+import inspect
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -217,7 +220,8 @@ def weights_enter_once(lab: Laboratory) -> Finding:
         elif not is_linear and not lab.interacts:
             is_square = close(b / a, 5 / 3, COARSE)
             # Where examples interact, weights may count in the sums over the others too.
-            return (look if lab.declared_interacting else wrong)(
+            is_meant = lab.declared_interacting or _is_given_a_mask(lab)
+            return (look if is_meant else wrong)(
                 f"the loss {name} doesn't grow in proportion to the weights"
                 f"{', but to their square' * is_square}",
                 "weights are used twice"
@@ -226,6 +230,23 @@ def weights_enter_once(lab: Laboratory) -> Finding:
                 "use them only in compute_average_loss",
             )
     return ok()
+
+
+def _is_given_a_mask(lab: Laboratory) -> bool:
+    """Whether a loss takes weights that are only 0 or 1, such as those of the pixels of an overlap.
+
+    What it makes of other weights then doesn't matter.
+    """
+    weights = tf.nest.flatten(lab.batch[-1])
+    takes = max(map(_number_of_arguments, lab.run.losses.values()), default=0)
+    return takes > 2 and all(np.isin(w, (0, 1)).all() for w in weights)
+
+
+def _number_of_arguments(loss: Callable[..., Any]) -> int:
+    """How many a loss needs."""
+    with contextlib.suppress(ValueError, TypeError):
+        return sum(p.default is p.empty for p in inspect.signature(loss).parameters.values())
+    return 2
 
 
 def _without_effect(lab: Laboratory, name: str) -> Finding | None:

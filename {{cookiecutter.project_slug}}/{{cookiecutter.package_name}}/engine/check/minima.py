@@ -140,6 +140,8 @@ def _fall(lab: Laboratory, batch: Any, call: Call, made: tf.Tensor) -> _Fall | N
         return None
     if np.isclose(others, float(total), rtol=1e-5):
         return None  # as a penalty for the size of an output
+    found = None
+    # Of a loss of positive numbers, both: what it gives for others may mean nothing.
     for free, inverse in _domains(batch, made.numpy()):
         start = inverse.mean(axis=0, keepdims=True)
 
@@ -163,8 +165,10 @@ def _fall(lab: Laboratory, batch: Any, call: Call, made: tf.Tensor) -> _Fall | N
                 own, other = (float(each(made) - each(best)) for each in (loss, of_others))
                 if np.isclose(own, other, rtol=SAME):
                     return None  # as a penalty for its size whose examples have weights
+                found = found or fall
+                continue
             return fall
-    return None
+    return found
 
 
 def _of_other_labels(batch: Any) -> Any:
