@@ -3653,6 +3653,24 @@ def votes_of_volunteers() -> Toy:
     )  # fmt: skip
 
 
+def points_anywhere() -> Toy:
+    """Measured points, and others at which the model is smooth, in no relation to them."""
+
+    def train(run: Run, batch: Any, replica: Replica) -> dict[str, tf.Tensor]:
+        inputs, labels, weights = batch
+        outputs, others = (run.model(inputs[name], training=True)[:, 0] for name in inputs)
+        given = run.losses["main"](labels, outputs) + 0.1 * tf.square(tf.sin(others))
+        return {"main": compute_loss(given, weights, run.model, replica)}
+
+    toy = regression()
+    inputs, labels = toy.data
+    return replace(
+        toy, train_steps=(train,), validation_step=train, others={},
+        data=({"measured": inputs, "anywhere": inputs[::-1] * 2}, labels),
+        losses=lambda: {"main": lambda y, p: tf.square(p - y)},
+    )  # fmt: skip
+
+
 def rarely_dies(rows: int = ROWS) -> Toy:
     """All but one are censored, at different times; the first batch has no event."""
     months = np.random.default_rng(1).uniform(0, 8, rows).astype("float32")
@@ -4807,6 +4825,7 @@ def of_codes(*, of_edges: bool) -> Toy:
 AS_IT_SHOULD_BE: list[tuple[str, Callable[[], Toy]]] = [
     ("denominator", one_labeled_row),
     ("best outputs", rarely_dies),
+    ("inputs matter", points_anywhere),
     ("best outputs", votes_of_volunteers),
     ("best outputs", lambda: rare_fraud(unknown=np.nan)),
     ("best outputs", lambda: rare_fraud(unknown=-1)),

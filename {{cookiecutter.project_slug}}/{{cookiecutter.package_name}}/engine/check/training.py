@@ -475,7 +475,11 @@ def inputs_matter(lab: Laboratory) -> Finding:
                 cause,
                 fix,
             )
-        if unused := [name for name, other in idle.items() if not _is_in_metrics(lab, name, other)]:
+        if unused := [
+            name
+            for name, other in idle.items()
+            if not (_is_in_metrics(lab, name, other) or _counts_by_itself(lab, name))
+        ]:
             return look(
                 f"every loss is the same with {' and '.join(unused)} of other examples, and so are "
                 "all metrics",
@@ -632,6 +636,18 @@ def _ignored_parts(lab: Laboratory) -> dict[str, Look]:
             if other.counted == lab.base.counted and not lab.base.trains_otherwise(other):
                 found[name] = other
     return found
+
+
+def _counts_by_itself(lab: Laboratory, name: str) -> bool:
+    """Whether a loss depends on an input, but not on what else belongs to the same example."""
+    if not name.startswith("inputs"):
+        return False
+    array = dict(named_leaves(lab.batch))[name]
+    of_first = tf.repeat(array[:, :1], array.shape[1], axis=1)
+    try:
+        return lab.base.trains_otherwise(lab.look(with_array(lab.batch, name, of_first)))
+    except Failed:
+        return True
 
 
 def _is_in_metrics(lab: Laboratory, name: str, other: Look) -> bool:
