@@ -1257,6 +1257,31 @@ def overlapping_where_seen() -> Toy:
     )  # fmt: skip
 
 
+def two_images_flipped(masks: bool) -> Toy:
+    """Two images of each place, flipped with their labels, and with their masks or not."""
+    toy = segmented(None)
+    inputs, labels = toy.data
+    mask = (np.random.default_rng(2).random(labels.shape) < 0.9).astype("float32")
+
+    def augment(batch: Any, seed: tf.Tensor) -> Any:
+        images, labels, weights = batch
+        flips = tf.random.stateless_uniform([BATCH], seed) < 0.5
+
+        def flip(t: tf.Tensor) -> tf.Tensor:
+            return tf.where(flips[:, None, None], t[:, :, ::-1], t)
+
+        images = {name: flip(image[..., 0])[..., None] for name, image in images.items()}
+        return images, flip(labels), flip(weights) if masks else weights
+
+    def create() -> keras.Model:
+        images = {name: keras.Input((8, 8, 1), name=name) for name in ("after", "before")}
+        joined = layers.Concatenate()([*images.values()])
+        return keras.Model(images, layers.Conv2D(2, 1)(joined))
+
+    both = {"before": inputs, "after": inputs + 0.1}
+    return replace(toy, model=create, data=(both, labels, mask), augment=augment)
+
+
 def competing_rows(labels: tf.Tensor, logits: tf.Tensor) -> tf.Tensor:
     """A cross-entropy of a softmax over the rows of a batch, in place of the classes."""
     shares = tf.nn.log_softmax(logits, axis=0)
@@ -4863,6 +4888,10 @@ RANDOM = [
     Fault(
         "augmentation", lambda: sound(augment=moved(lambda x, _: 0 * x + 1)),
         "gives the same result in every step: it draws no random numbers", LOOK,
+    ),
+    Fault(
+        "augmentation", lambda: two_images_flipped(masks=False),
+        "of the augmented weights fit their images only after a flip",
     ),
     Fault(
         "augmentation", lambda: segmented(flipped(masks=False)),

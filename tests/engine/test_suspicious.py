@@ -240,6 +240,7 @@ from .faulty import (
     translated_from_labels,
     two_heads,
     two_heads_of,
+    two_images_flipped,
     two_labels,
     two_layers,
     two_words_ahead,
@@ -4825,6 +4826,7 @@ def of_codes(*, of_edges: bool) -> Toy:
 AS_IT_SHOULD_BE: list[tuple[str, Callable[[], Toy]]] = [
     ("denominator", one_labeled_row),
     ("best outputs", rarely_dies),
+    ("augmentation", lambda: two_images_flipped(masks=True)),
     ("inputs matter", points_anywhere),
     ("best outputs", votes_of_volunteers),
     ("best outputs", lambda: rare_fraud(unknown=np.nan)),

@@ -42,6 +42,7 @@ from .runs import SECS_READ, stage
 MOST_SEEDS, SOME_SEEDS = 10, 4
 MOSTLY = 0.6  # of the ids of inputs
 MOST_COLUMNS = 32  # of labels that are compared with each other
+MOST_IMAGES = 3  # of an example
 FEW_KNOWN = 8  # rows that have two columns
 FEW_MOVED = 12  # images, of which fewer have a correlation by chance
 BESIDE = 0.2  # of the way between two labels: mixed ones are nearer to it
@@ -349,8 +350,9 @@ def _parted_from_inputs(plain: Any, augment: Any, made: Any) -> Finding | None:
     if found := _labels_between(plain, augment):
         return found
     for what, part in (("labels", 1), ("weights", 2)):
-        leaves = range(len(tf.nest.flatten(plain[part])))
-        of_each = (_maps_left_behind(plain, augment, part, leaf) for leaf in leaves)
+        images, leaves = (range(len(tf.nest.flatten(plain[i]))) for i in (0, part))
+        pairs = itertools.product(leaves, images[:MOST_IMAGES])
+        of_each = (_maps_left_behind(plain, augment, part, *pair) for pair in pairs)
         if seen := next(filter(None, of_each), None):
             return wrong(
                 f"{seen[0]:.0%} of the augmented {what} {seen[1]}",
@@ -522,16 +524,18 @@ def _mostly_replaced(plain: Any, augmented: Any) -> Finding | None:
     return None
 
 
-def _maps_left_behind(plain: Any, augment: Any, part: int, leaf: int) -> tuple[float, str] | None:
+def _maps_left_behind(
+    plain: Any, augment: Any, part: int, leaf: int, image: int
+) -> tuple[float, str] | None:
     """In which fraction of the images labels or weights don't fit, and how; None if in few.
 
     To compare, images are replaced by the labels or weights, in the images' range of numbers.
     Labels may be coarser than images, by a whole factor, and have one number for each class.
     """
     flat = [tf.nest.flatten(each) for each in plain]
-    if len(flat[0]) != 1 or flat[part][leaf].dtype == tf.string:
+    if tf.string in (flat[part][leaf].dtype, flat[0][image].dtype):
         return None
-    x, y = np.asarray(flat[0][0]), np.asarray(flat[part][leaf], "f8")
+    x, y = np.asarray(flat[0][image]), np.asarray(flat[part][leaf], "f8")
     is_one_of_several = y.ndim == 4 and y.shape[3] > 1 and np.isin(y, (0, 1)).all()
     are_classes = part == 1 and bool(is_one_of_several and (y.sum(axis=3) == 1).all())
     y = _of_pixels(y, are_classes) if are_classes or y.shape[3:] == (1,) else y
@@ -547,10 +551,11 @@ def _maps_left_behind(plain: Any, augment: Any, part: int, leaf: int) -> tuple[f
     images = np.broadcast_to(painted[..., np.newaxis], x.shape).astype(x.dtype)
 
     def augmented(images: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        batch = (tf.nest.pack_sequence_as(plain[0], [tf.constant(images)]), *plain[1:])
+        inputs = [*flat[0][:image], tf.constant(images), *flat[0][image + 1 :]]
+        batch = (tf.nest.pack_sequence_as(plain[0], inputs), *plain[1:])
         new = augment(batch, tf.constant([0, 1], tf.int64))
         shown, maps = (
-            np.asarray(tf.nest.flatten(new[i])[j], "f8") for i, j in ((0, 0), (part, leaf))
+            np.asarray(tf.nest.flatten(new[i])[j], "f8") for i, j in ((0, image), (part, leaf))
         )
         return shown, _of_pixels(maps, are_classes)
 
