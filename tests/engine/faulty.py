@@ -1257,6 +1257,54 @@ def overlapping_where_seen() -> Toy:
     )  # fmt: skip
 
 
+class Uncertainties(keras.Model):  # type: ignore[misc]
+    """A number for each of two sums, and the logarithms of their variances."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.outputs_of = [dense(1), dense(1)]
+        self.log_variances = self.add_weight(shape=(2,), initializer="zeros", name="log_variances")
+        self(tf.zeros((1, FEATURES)))
+
+    def call(self, x: tf.Tensor, training: bool = False) -> tuple[tf.Tensor, ...]:
+        """(batch, features) -> (batch,), (batch,), (2,)."""
+        return *(layer(x)[:, 0] for layer in self.outputs_of), self.log_variances * 1.0
+
+
+def balanced_by_uncertainty(held: bool) -> Toy:
+    """Two losses with learned weights (Kendall et al., 2018), one with its term or without."""
+
+    def train(run: Run, batch: Any, replica: Replica) -> dict[str, tf.Tensor]:
+        inputs, labels, weights = batch
+        one, two, s = run.model(inputs, training=True)
+        given = tf.exp(-s[0]) * run.losses["main"](labels, one) + s[0] / 2
+        given += tf.exp(-s[1]) * run.losses["main"](2 * labels, two) + (s[1] / 2 if held else 0.0)
+        return {"main": compute_loss(given, weights, run.model, replica)}
+
+    return regression(
+        model=Uncertainties, train_steps=(train,), validation_step=train,
+        losses=lambda: {"main": lambda y, p: tf.square(p - y)},
+    )  # fmt: skip
+
+
+def unknown_depths(masked: bool) -> Toy:
+    """Depths of pixels, -1 where they aren't known, which the loss leaves out or not."""
+    toy = segmented(None)
+    inputs, _ = toy.data
+    depths = np.abs(inputs[..., 0]) + 0.1
+    depths[np.random.default_rng(3).random(depths.shape) < 0.2] = -1
+
+    def loss(y: tf.Tensor, p: tf.Tensor) -> tf.Tensor:
+        known = tf.cast(y > 0 if masked else tf.not_equal(y, 0), p.dtype)
+        return tf.reduce_mean(known * tf.square(y - p[..., 0]), axis=[1, 2])
+
+    def create() -> keras.Model:
+        return keras.Sequential([keras.Input((8, 8, 1)), layers.Conv2D(1, 3, padding="same")])
+
+    losses_of = {"losses": lambda: {"main": loss}, "metrics": dict}
+    return replace(toy, model=create, data=(inputs, depths), **losses_of)
+
+
 def two_images_flipped(masks: bool) -> Toy:
     """Two images of each place, flipped with their labels, and with their masks or not."""
     toy = segmented(None)
@@ -4888,6 +4936,14 @@ RANDOM = [
     Fault(
         "augmentation", lambda: sound(augment=moved(lambda x, _: 0 * x + 1)),
         "gives the same result in every step: it draws no random numbers", LOOK,
+    ),
+    Fault(
+        "best outputs", lambda: balanced_by_uncertainty(held=False),
+        r"log_variances\[1\] lowers the loss without end: .* that part fades out",
+    ),
+    Fault(
+        "marks", lambda: unknown_depths(masked=False),
+        "of labels are -1, no other is below 0, and the loss depends on that number", LOOK,
     ),
     Fault(
         "augmentation", lambda: two_images_flipped(masks=False),

@@ -13,7 +13,7 @@ from ..inner_functions import inlined
 from ..types import Run, Step
 from .findings import Finding, look, ok, relation, wrong
 from .laboratory import Laboratory
-from .numbers import arrays_of, named_leaves, of_next_row, relative_difference
+from .numbers import TOLERANCE, arrays_of, named_leaves, of_next_row, relative_difference
 from .probe import replaced
 from .runs import Call, secs_of_work
 
@@ -25,11 +25,15 @@ SAME = 1e-4  # of the fall of a loss
 VARY = 0.01  # of the numbers of labels
 SEVERAL = 0.3  # of the rows
 SEARCHED = 40  # batches
+MOST_NUMBERS = 8  # that are learned beside the weights of layers
+OF_LAYERS = ("kernel", "bias", "gamma", "beta", "embeddings")
 
 
 @relation("best outputs", after="the same step again")
 def best_outputs(lab: Laboratory) -> Finding:
     """The loss is smallest where outputs differ with the labels, and it has a smallest value."""
+    if found := _only_lowers(lab):
+        return found
     steps = dict.fromkeys(lab.run.functions.train_steps)
     if len(steps) != 1 or len(lab.run.trained_models) != 1 or lab.rows < 4:
         return ok("not looked at: there are several models or train steps, or too few rows")
@@ -40,6 +44,47 @@ def best_outputs(lab: Laboratory) -> Finding:
     if batch is None:
         return found._replace(verdict="look")
     return _best_outputs_for(lab, batch, model)
+
+
+def _only_lowers(lab: Laboratory) -> Finding | None:
+    """Whether a learned number s multiplies a part of a loss by exp(-s), and nothing holds it.
+
+    Then each 1 that it is changed by lowers the loss by the same factor less than the one before.
+    """
+    steps = dict.fromkeys(lab.run.functions.train_steps)
+    variables = [v for v in lab.run.trainable_variables
+                 if v.name not in OF_LAYERS and len(v.shape) < 2]  # fmt: skip
+    places = [(v, i) for v in variables for i in range(int(np.prod(v.shape)))]
+    if len(steps) != 1 or not 0 < len(places) <= MOST_NUMBERS:
+        return None
+    (step,) = steps
+
+    def loss_with(v: keras.Variable, i: int, more: float) -> float:
+        value = np.array(lab.initial[id(v)])
+        value.reshape(-1)[i] += more
+        v.assign(value)
+        losses = lab.compute(step, lab.run, lab.batch)
+        return sum(losses[name] for name in lab.run.optimizers if name in losses)
+
+    start = loss_with(*places[0], 0.0)
+    for v, i in places:
+        for sign in (1.0, -1.0):
+            one = loss_with(v, i, sign)
+            if not start - one > TOLERANCE * abs(start):
+                continue
+            two, three = (loss_with(v, i, sign * times) for times in (2, 3))
+            falls = [start - one, one - two, two - three]
+            if min(falls) <= 0 or not 1.5 < falls[0] / falls[1] < 8:  # exp(-s/2) to exp(-2s)
+                continue
+            if np.isclose(falls[0] / falls[1], falls[1] / falls[2], rtol=1e-3):
+                return wrong(
+                    f"{v.path}[{i}] lowers the loss without end: by {falls[0]:.3g}, {falls[1]:.3g} "
+                    f"and {falls[2]:.3g} with each 1 that it is changed by",
+                    "it is a learned weight of a part of the loss, without the term that holds it, "
+                    "such as the logarithm of a variance: that part fades out",
+                    "add the term, as in exp(-s) * loss + s / 2",
+                )
+    return None
 
 
 def _with_both_answers(lab: Laboratory) -> Any:

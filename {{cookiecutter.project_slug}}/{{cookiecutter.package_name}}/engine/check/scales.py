@@ -33,6 +33,7 @@ FAR = 4  # standard deviations
 EXACT = 1e-5  # of a mean and a deviation that are not chance
 MOST_NUMBERS = 20_000_000  # of training data that is concatenated with others
 MOST_IMAGES = 100
+SEVERAL = 5  # different numbers, which are then no signs
 SMALL = (tf.int8, tf.uint8, tf.int16, tf.uint16)
 ARITHMETIC = {"Mul": tf.multiply, "AddV2": tf.add, "Sub": tf.subtract}
 MANY_NUMBERS = 100  # different ones, of a column that is no code
@@ -70,6 +71,8 @@ def marks(lab: Laboratory) -> Finding:
             unsure = unsure or look(*found)
     if in_inputs := _mark_in_series(lab) or unsure:
         return in_inputs
+    if in_maps := _mark_in_label_maps(lab):
+        return in_maps
     for name, column, (number, times, _) in _marks_of_labels(lab.examples["train"]):
         if not _leaves_out(lab, name, column, number, of_label=True):
             rest = lab.examples["train"][name]
@@ -88,6 +91,29 @@ def marks(lab: Laboratory) -> Finding:
                 "keep NaN and exclude it from losses and metrics, unless this is intended",
             )
     return jumps or ok()
+
+
+def _mark_in_label_maps(lab: Laboratory) -> Finding | None:
+    """Whether a loss depends on a negative number among real ones that aren't, in maps of labels."""
+    for name, array in arrays_of(lab.examples["train"], "labels", "f").items():
+        if array.ndim < 3 or name not in lab.named_batch:
+            continue
+        some = array[:MOST_IMAGES]
+        number, labels = float(np.nanmin(some)), lab.named_batch[name]
+        rest = some[some > number]
+        is_code = number < 0 and number == round(number) and rest.size and rest.min() >= 0
+        if not is_code or np.mean(some == number) < 1e-3 or len(np.unique(rest)) < SEVERAL:
+            continue
+        changed = tf.where(labels == number, tf.cast(number - 1, labels.dtype), labels)
+        other = lab.look(with_array(lab.batch, name, changed))
+        if lab.base.trains_otherwise(other):
+            return look(
+                f"{np.mean(some == number):.0%} of {name} are {number:g}, no other is below 0, and "
+                "the loss depends on that number",
+                "it stands for what isn't known, and is trained as a label",
+                "leave it out of the loss by a mask, unless it is a measurement",
+            )
+    return None
 
 
 def _used_as_measurement(mark: tuple[float, int, bool], place: str) -> tuple[str, str, str]:
