@@ -9,7 +9,15 @@ from conftest import ROOT, STARTERS, TEMPLATE, Render, files, python_m
 
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 OTHERS = {  # flags of other commands, and those that stand for no setting
-    *("--no-input", "--accept-hooks", "--logdir", "--upgrade", "--constraint", "--universal"),
+    *(
+        "--no-input",
+        "--accept-hooks",
+        "--checkout",
+        "--logdir",
+        "--upgrade",
+        "--constraint",
+        "--universal",
+    ),
     "--version",
     *("--kill-on-bad-exit", "--signal"),  # of Slurm
     *(
