@@ -94,7 +94,7 @@ def marks(lab: Laboratory) -> Finding:
 
 
 def _mark_in_label_maps(lab: Laboratory) -> Finding | None:
-    """Whether a loss depends on a negative number among real ones that aren't, in maps of labels."""
+    """Whether a loss depends on the only negative number of a map of labels."""
     for name, array in arrays_of(lab.examples["train"], "labels", "f").items():
         if array.ndim < 3 or name not in lab.named_batch:
             continue
