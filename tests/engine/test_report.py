@@ -172,6 +172,7 @@ def test_the_command_opens_the_page_where_there_is_a_display(
     flags: dict[str, Any],
     opens: bool,
 ) -> None:
+    (run / "report.html").touch()  # the run is finished
     opened: list[str] = []
     monkeypatch.setattr(webbrowser, "open", opened.append)
     for name in ("BROWSER", "WAYLAND_DISPLAY"):
