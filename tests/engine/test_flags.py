@@ -30,10 +30,10 @@ def parsed(*arguments: str) -> Config:
     return config
 
 
-def error(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
-    """The message of a bad command line."""
+def error(capsys: pytest.CaptureFixture[str], *arguments: str, **forms: type) -> str:
+    """The message of a bad command line, or of dataclasses that can't be flags."""
     with pytest.raises(SystemExit) as end:
-        parsed(*arguments)
+        parse(arguments, training=Config, **forms)
     assert end.value.code == 2
     message = capsys.readouterr().err
     assert message.startswith("error: ")
@@ -349,10 +349,7 @@ class Plain:
 def test_a_task_without_defaults_is_one_sentence(
     form: type, sentence: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    with pytest.raises(SystemExit) as end:
-        parse(["--data", "x"], training=Config, task=form)
-    assert end.value.code == 2
-    assert capsys.readouterr().err == f"error: {sentence}\n"
+    assert error(capsys, "--data", "x", task=form) == f"error: {sentence}\n"
 
 
 @dataclass
@@ -380,10 +377,7 @@ def test_a_constant_of_the_task_may_have_the_name_of_a_flag() -> None:
 def test_a_flag_of_the_task_with_the_name_of_another_is_named(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    with pytest.raises(SystemExit) as end:
-        parse([], training=Config, task=Named)
-    assert end.value.code == 2
-    said = capsys.readouterr().err
+    said = error(capsys, task=Named)
     assert "Named in test_flags.py has the field seed, but --seed is a flag of" in said
     assert " in config.py already; call it otherwise." in said
 
@@ -429,12 +423,7 @@ class Stages:
 def test_names_of_flags_that_collide_are_one_sentence(
     form: type, sentence: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    with pytest.raises(SystemExit) as end:
-        parse([], training=Config, task=form)
-    assert end.value.code == 2
-    said = capsys.readouterr().err
-    assert sentence in said
-    assert said.count("\n") == 1
+    assert sentence in error(capsys, task=form)
 
 
 @dataclass(frozen=True)

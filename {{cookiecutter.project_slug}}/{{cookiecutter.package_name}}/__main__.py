@@ -163,7 +163,7 @@ class Predict:
         from .task.predictions import READERS, describe
 
         model, directory = model_of(run, self.model), self.run / "predictions"
-        config, *_ = _read(self.run)
+        config, _ = _flags(self.run)
         trained = global_batch_size(config, 1) // config.accumulate  # at once, on one device
         size = min(LARGEST_BATCH, max(1, trained))
         options: dict[str, Any] = {"describe": describe, "batch_size": size}
@@ -309,13 +309,18 @@ def _open_with_data(directory: Path) -> Evaluation:
 
 def _read(directory: Path) -> tuple[Config, TaskConfig, dict[str, np.ndarray]]:
     """The flags of a run, without a strategy, and what its model has adapted to."""
-    run = f"{directory}{os.sep}"  # a run that is called `auto` too
-    flags = ["--resume", run, "--strategy", "none", "--virtual-replicas", "0"]
-    config, task = parse(flags, training=Config, task=TaskConfig)
+    config, task = _flags(directory)
     os.environ.pop("TF_CONFIG", None)  # this is one process, wherever the run was trained
     with filtered_tf_import():
         from .engine.adapted import read_adapted
     return config, task, read_adapted(directory)
+
+
+def _flags(directory: Path) -> tuple[Config, TaskConfig]:
+    run = f"{directory}{os.sep}"  # a run that is called `auto` too
+    flags = ["--resume", run, "--strategy", "none", "--virtual-replicas", "0"]
+    config, task = parse(flags, training=Config, task=TaskConfig)
+    return config, task
 
 
 def _restore(directory: Path, run: Run, outside: Outside) -> BestWeights:

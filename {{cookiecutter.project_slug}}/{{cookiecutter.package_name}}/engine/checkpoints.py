@@ -29,7 +29,7 @@ from . import link
 from .auxiliary import hashes, validate_hashes
 from .callbacks import learning_rates
 from .environment import differences, made_by
-from .errors import UsageError, cannot_read, is_passing
+from .errors import UsageError, cannot_read, is_out_of_memory, is_passing
 from .files import plain_name, to_disk, writing
 from .gradients import all_optimizers, all_variables
 from .output import say
@@ -699,9 +699,8 @@ def _is_readable(directory: Path, step: int) -> bool:
             if step not in _steps(directory):  # a process that trains has replaced it
                 return False
             is_of_system = isinstance(error, OSError) and not isinstance(error, ABSENT)
-            is_of_memory = isinstance(error, MemoryError | tf.errors.ResourceExhaustedError)
             # Then it isn't damaged: another one would be wrong.
-            if is_of_system or is_of_memory or is_passing(error):
+            if is_of_system or is_out_of_memory(error) or is_passing(error):
                 raise UsageError(cannot_read(path, error)) from error
             reason = type(error).__name__
             # Not to stdout, where `evaluate` prints its result.

@@ -117,7 +117,7 @@ def cannot_read(what: object, error: Exception) -> str:
     mend = "look at the disk, and delete the file only if it is lost"
     if isinstance(error, PermissionError):
         mend = "let this user read it"
-    if isinstance(error, MemoryError) or type(error).__name__ == "ResourceExhaustedError":
+    if is_out_of_memory(error):
         mend = "free some memory"
     file = getattr(error, "filename", None) or what
     return f"{file} can't be read: {reason_of(error)}; {mend}, then start again."
@@ -128,6 +128,11 @@ def reason_of(error: BaseException) -> str:
     # TensorFlow's errors read "... path; No space left on device [Op:SaveV2]".
     text = getattr(error, "strerror", None) or message_of(error)
     return text.rpartition("; ")[2]
+
+
+def is_out_of_memory(error: BaseException) -> bool:
+    """Whether there was too little memory for Python, NumPy or TensorFlow."""
+    return isinstance(error, MemoryError) or type(error).__name__ == "ResourceExhaustedError"
 
 
 def is_passing(error: BaseException) -> bool:
@@ -216,7 +221,7 @@ def _sentence(error: Exception, then: str) -> str:
     """What a person can fix; empty for a mistake in code."""
     if isinstance(error, UsageError):
         return str(error)
-    if isinstance(error, MemoryError) or type(error).__name__ == "ResourceExhaustedError":
+    if is_out_of_memory(error):
         file = place_of(error).partition(":")[0].rpartition("/")[2]
         return f"Out of memory ({cause_of(error)}); {LESS_MEMORY.get(file, SMALLER_BATCHES)}."
     if isinstance(error, OSError) and error.errno in FULL_OR_READ_ONLY:

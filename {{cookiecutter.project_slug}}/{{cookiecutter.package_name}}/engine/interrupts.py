@@ -98,11 +98,17 @@ def ending_in_order(code: int, *, trains: bool) -> Iterator[None]:
         yield
     finally:
         for number, handler in before.items():
-            is_ignored = signal.getsignal(number) == signal.SIG_IGN  # by `Interrupts`
-            if received or is_ignored:
-                _ignored[number] = handler
-            if signal.getsignal(number) == end:
-                signal.signal(number, signal.SIG_IGN if received else handler)
+            now = signal.getsignal(number)
+            if now == signal.SIG_IGN or (received and now == end):
+                _ignore(number, handler)  # or `Interrupts` does already
+            elif now == end:
+                signal.signal(number, handler)
+
+
+def _ignore(number: int, handler: Any) -> None:
+    """Ignore a signal in a process about to exit; `handler` is for one that doesn't."""
+    _ignored[number] = handler
+    signal.signal(number, signal.SIG_IGN)
 
 
 def _handler(number: int) -> Any:
@@ -169,10 +175,10 @@ class Interrupts:
         _pipes.remove(self._writer)
         os.close(self._writer)
         for number, handler in self._before.items():
-            is_ignored = self.received and kind
-            if is_ignored:
-                _ignored[number] = handler
-            signal.signal(number, signal.SIG_IGN if is_ignored else handler)
+            if self.received and kind:
+                _ignore(number, handler)
+            else:
+                signal.signal(number, handler)
         if self.received and not kind:  # too late for the loop: the test is still to come
             signal.raise_signal(self._number)
 

@@ -26,7 +26,7 @@ from .batches import (
 )
 from .causes import cause_of, message_of
 from .data_errors import reading_errors, split_label
-from .errors import AGAIN, UsageError
+from .errors import AGAIN, UsageError, is_out_of_memory
 from .files import replace_file, writing
 from .model_inputs import taken_by
 from .prediction_table import PredictionTable
@@ -180,7 +180,7 @@ def _join(*parts: tf.Tensor) -> tf.Tensor:
 
 def _too_large(error: Exception, batch_size: int) -> str:
     """What to say if there is too little memory; else nothing."""
-    if not isinstance(error, MemoryError | tf.errors.ResourceExhaustedError):
+    if not is_out_of_memory(error):
         return ""
     return f"{batch_size} examples at once need more memory than there is"
 

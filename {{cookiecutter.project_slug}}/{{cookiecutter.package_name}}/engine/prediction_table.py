@@ -91,7 +91,7 @@ class PredictionTable:
                 for row, caption, value in zip(rows, captions, array, strict=True):
                     row[name] = _text(value)
                     caption.append(f"{name}: {_text(value)[:100]}")
-        names = list(dict.fromkeys(name for row in rows for name in row))
+        names = list(rows[0]) if rows else []
         self._names = self._names or names
         self._rows += [_line(names, row) for row in rows] if names == self._names else rows
         if images:

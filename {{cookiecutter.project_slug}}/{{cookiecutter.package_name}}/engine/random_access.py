@@ -222,7 +222,7 @@ class RandomAccess:
             has_texts = any(spec.dtype == tf.string for spec in specs)  # of any length
             most = GIVEN_TOGETHER if hasattr(self.source, "__getitems__") and not has_texts else 1
         size = sum(spec.shape.num_elements() * spec.dtype.size for spec in specs)
-        size += self._size_of_texts() if self._in_numpy else 0  # whose dtype has none
+        size += self._size_of_texts() if self._in_numpy else 0  # of which their dtype says nothing
         return min(most, max(1, BYTES_TOGETHER // max(1, size * examples)))
 
     def _size_of_texts(self) -> int:

@@ -58,10 +58,14 @@ class Records:
                 with file.open("a", encoding="utf-8") as lines:
                     lines.write(_line(_texts(row, self._written)))
                 to_disk(file)
+            self._size = file.stat().st_size
         else:
-            self._written = _write_csv(file, self.history)
-        self._size = file.stat().st_size
+            self._write_history()
         self.summaries.scalars("validation", of_split(row, "validation"), int(row["step"]))
+
+    def _write_history(self) -> None:
+        file = self.directory / "history.csv"
+        self._written, self._size = _write_csv(file, self.history), file.stat().st_size
 
     def add_log(self, row: Row) -> None:
         """Add a row to steps.csv, and to TensorBoard's curves of training."""
@@ -105,8 +109,7 @@ class Records:
         self.latest_row = latest_row
         self.summaries.resumed_step = step
         if self.is_chief and self.history:
-            self._written = _write_csv(file := self.directory / "history.csv", self.history)
-            self._size = file.stat().st_size
+            self._write_history()
         if self.is_chief and (rows := self._read(self.directory / "steps.csv", step)):
             self._columns = list(rows[0])
             _write_csv(self.directory / "steps.csv", rows)

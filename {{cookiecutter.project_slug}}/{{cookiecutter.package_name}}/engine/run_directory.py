@@ -169,9 +169,7 @@ class RunDirectory:
         Raises:
             UsageError: it can't be deleted.
         """
-        for name in ("results.json", "report.html", UNFINISHED):
-            with writing(self.path / name):
-                (self.path / name).unlink(missing_ok=True)
+        self._forget("results.json", "report.html", UNFINISHED)
 
     def write_results(self, results: dict[str, Any]) -> None:
         """results.json, the first file of the end of a run; report.html becomes the last.
@@ -180,10 +178,13 @@ class RunDirectory:
             UsageError: it can't be written.
         """
         if self.is_chief:
-            for name in ("report.html", UNFINISHED):  # of the unfinished run, by `report`
-                with writing(self.path / name):
-                    (self.path / name).unlink(missing_ok=True)
+            self._forget("report.html", UNFINISHED)  # of the unfinished run, by `report`
         self._write("results.json", to_json(results) + "\n")
+
+    def _forget(self, *names: str) -> None:
+        for file in map(self.path.joinpath, names):
+            with writing(file):
+                file.unlink(missing_ok=True)
 
     def _write(self, name: str, content: str) -> None:
         if self.is_chief:

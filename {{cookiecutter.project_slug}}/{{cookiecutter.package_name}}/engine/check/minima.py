@@ -32,9 +32,9 @@ OF_LAYERS = ("kernel", "bias", "gamma", "beta", "embeddings")
 @relation("best outputs", after="the same step again")
 def best_outputs(lab: Laboratory) -> Finding:
     """The loss is smallest where outputs differ with the labels, and it has a smallest value."""
-    if found := _only_lowers(lab):
-        return found
     steps = dict.fromkeys(lab.run.functions.train_steps)
+    if len(steps) == 1 and (found := _only_lowers(lab, *steps)):
+        return found
     if len(steps) != 1 or len(lab.run.trained_models) != 1 or lab.rows < 4:
         return ok("not looked at: there are several models or train steps, or too few rows")
     (model,) = lab.run.trained_models.values()
@@ -46,18 +46,16 @@ def best_outputs(lab: Laboratory) -> Finding:
     return _best_outputs_for(lab, batch, model)
 
 
-def _only_lowers(lab: Laboratory) -> Finding | None:
+def _only_lowers(lab: Laboratory, step: Step) -> Finding | None:
     """Whether a learned number s multiplies a part of a loss by exp(-s), and nothing holds it.
 
     Then each 1 that it is changed by lowers the loss by the same factor less than the one before.
     """
-    steps = dict.fromkeys(lab.run.functions.train_steps)
     variables = [v for v in lab.run.trainable_variables
                  if v.name not in OF_LAYERS and len(v.shape) < 2]  # fmt: skip
     places = [(v, i) for v in variables for i in range(int(np.prod(v.shape)))]
-    if len(steps) != 1 or not 0 < len(places) <= MOST_NUMBERS:
+    if not 0 < len(places) <= MOST_NUMBERS:
         return None
-    (step,) = steps
 
     def loss_with(v: keras.Variable, i: int, more: float) -> float:
         value = np.array(lab.initial[id(v)])

@@ -642,7 +642,7 @@ def _counts_by_itself(lab: Laboratory, name: str) -> bool:
     """Whether a loss depends on an input, but not on what else belongs to the same example."""
     if not name.startswith("inputs"):
         return False
-    array = dict(named_leaves(lab.batch))[name]
+    array = lab.named_batch[name]
     of_first = tf.repeat(array[:, :1], array.shape[1], axis=1)
     try:
         return lab.base.trains_otherwise(lab.look(with_array(lab.batch, name, of_first)))
