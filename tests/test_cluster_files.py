@@ -60,6 +60,17 @@ def test_deleting_the_set_deletes_no_runs(cluster: Path) -> None:
     assert "PersistentVolumeClaim" not in (cluster / "jobset.yaml").read_text(encoding="utf-8")
 
 
+def test_the_log_of_a_job_is_no_change_of_the_project(cluster: Path) -> None:
+    text = (cluster / "train.sbatch").read_text(encoding="utf-8")
+    name, output = (
+        re.search(rf"^#SBATCH --{option}=(\S+)", text, re.MULTILINE)[1]  # type: ignore[index]
+        for option in ("job-name", "output")
+    )
+    log = output.replace("%x", name).replace("%j", "123")
+    git = ("git", "-c", f"core.excludesFile={cluster.parent / '.gitignore'}")
+    run(*git, "check-ignore", "--no-index", log, cwd=ROOT)
+
+
 def keys(value: Any) -> Iterator[tuple[dict[str, Any], str]]:
     """Every key of mappings below a value, with its mapping."""
     for child in value.values() if isinstance(value, dict) else value:

@@ -24,6 +24,7 @@ from proof.config import Config
 from proof.engine.callbacks import Event, every_epochs, every_secs, every_steps, every_validation
 from proof.engine.check import RELATIONS, Finding, _observe, check, explain, made_again, scales
 from proof.engine.check.data import _other_shares
+from proof.engine.check.numbers import hashes_of
 from proof.engine.errors import UsageError
 from proof.engine.keras_callbacks import keras_callback
 from proof.engine.random_access import RandomAccess
@@ -831,6 +832,40 @@ def test_evaluation_that_changes_each_time_is_compared_with_no_other() -> None:
     found = [finding for _, finding in check(lab, [again, *others])]
     assert found[0].verdict == "WRONG"
     assert [f.seen for f in found[1:]] == 2 * [f"not looked at: see {again}"]
+
+
+def test_the_task_adapts_once_for_all_that_is_built_of_the_same_data() -> None:
+    read: list[Any] = []
+
+    def adapt(datasets: dict[str, Any]) -> dict[str, Any]:
+        read.append(datasets["train"])
+        return {}
+
+    toy = sound(adapt=adapt)
+    lab = laboratory(toy)
+    assert lab.two[0].num_steps == lab.other().num_steps == lab.run.num_steps
+    assert len(read) == 1
+    lab.other({"train": tuple(array[:BATCH] for array in toy.data)})
+    assert len(read) == 2
+
+
+@pytest.mark.quick
+@pytest.mark.parametrize(
+    "arrays",
+    [
+        [np.arange(600).reshape(100, 6)],
+        [np.linspace(0, 1, 100, dtype="float16")[:, np.newaxis]],  # not a multiple of 4 bytes
+        [np.zeros((100, 3)), np.arange(100) % 128],
+        [np.array([f"text {i}" for i in range(100)], object)],
+        [np.random.default_rng(1).normal(size=(100, 40, 40))],
+    ],
+)
+def test_rows_have_the_same_hash_where_all_their_numbers_are_the_same(
+    arrays: list[np.ndarray],
+) -> None:
+    once, again = hashes_of(arrays), hashes_of([array[::-1].copy() for array in arrays])
+    np.testing.assert_array_equal(once, again[::-1])
+    assert len(np.unique(once)) == 100
 
 
 def test_data_that_changes_each_time_is_not_called_one_of_hash() -> None:

@@ -999,6 +999,17 @@ def test_weights_changed_in_the_end_are_said_to_be_lost(
 
 
 @pytest.mark.quick
+def test_sums_in_float32_over_too_many_steps_are_named(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("proof.engine.loop.LONG", 7)
+    loop(tmp_path / "long", validate_every_steps=8)
+    assert "in 8 steps between validations they lose digits" in capsys.readouterr().out
+    loop(tmp_path / "short", validate_every_steps=7)
+    assert "lose digits" not in capsys.readouterr().out
+
+
+@pytest.mark.quick
 def test_variables_that_keras_does_not_know_are_named(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -11,7 +11,7 @@ import keras
 import numpy as np
 import pytest
 import tensorflow as tf
-from proof.engine.alike import require_same_data, summary_of
+from proof.engine.alike import require_same_data, require_same_weights, summary_of
 from proof.engine.batches import (
     BatchLayout,
     TrainingBatches,
@@ -105,6 +105,29 @@ def test_splits_that_differ_in_length_are_refused(monkeypatch: pytest.MonkeyPatc
     workers: Any = SimpleNamespace(alone=False, number=2, gather=lambda mine: np.stack(of_each))
     with pytest.raises(UsageError, match="shards of the training data have 27, 26 examples"):
         require_same_data({"train": split}, workers)
+
+
+@pytest.mark.quick
+@pytest.mark.parametrize("part", [4, 1000])
+def test_a_weight_that_differs_is_refused_in_whichever_part(
+    monkeypatch: pytest.MonkeyPatch, part: int
+) -> None:
+    monkeypatch.setattr("proof.engine.alike.PART", part)
+    model = keras.Sequential([keras.Input((5,)), keras.layers.Dense(3, name="wide")])
+    sums: list[list[float]] = []
+
+    def gather(mine: list[float]) -> np.ndarray:
+        sums.append(mine)
+        return np.stack([sums[0], mine])
+
+    run: Any = SimpleNamespace(
+        models={"main": model}, workers=SimpleNamespace(alone=False, gather=gather)
+    )
+    require_same_weights(run)
+    require_same_weights(run)
+    model.layers[0].kernel.assign_add(np.eye(5, 3)[::-1] * 0.1)
+    with pytest.raises(UsageError, match=r"^sequential.*wide/kernel of worker 1 isn't that of worker 0"):
+        require_same_weights(run)
 
 
 NUMBERS = tf.data.Dataset.range(50)

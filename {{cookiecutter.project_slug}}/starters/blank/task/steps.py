@@ -23,7 +23,7 @@ Batch = tuple[tf.Tensor, ...]  # as in create_datasets, with weights last also i
 def train_step(run: Run, batch: Batch, replica: Replica) -> dict[str, tf.Tensor]:
     """This replica's contribution to the training loss."""
     # The engine (engine/distributed_steps.py) computes the gradients of this loss, sums them over
-    # all replicas, clips them and updates the weights.
+    # all replicas, clips them if --clip-norm says so, and updates the weights.
     raise TodoError(
         11,
         "train_step in task/steps.py must predict with run.model(inputs, training=True), update "

@@ -27,7 +27,7 @@ def discriminator_step(run: Run, batch: Batch, replica: Replica) -> dict[str, tf
     run.metrics["frechet"].update_state(images, generated, weights)
     run.metrics["nearest_distance"].update_state(generated, weights)
     # The engine (engine/distributed_steps.py) computes the gradients of this loss, sums them over
-    # all replicas, clips them and updates the discriminator.
+    # all replicas, clips them if --clip-norm says so, and updates the discriminator.
     return {"discriminator": compute_loss(per_example, weights, discriminator, replica)}
 
 

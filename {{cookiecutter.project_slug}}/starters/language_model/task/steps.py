@@ -25,7 +25,7 @@ def train_step(run: Run, batch: Batch, replica: Replica) -> dict[str, tf.Tensor]
     run.metrics["token_accuracy"].update_state(targets, logits, weights)
     run.metrics["exact_match"].update_state(targets, likeliest, weights)
     # The engine (engine/distributed_steps.py) computes the gradients of this loss, sums them over
-    # all replicas, clips them and updates the weights.
+    # all replicas, clips them if --clip-norm says so, and updates the weights.
     return {"main": compute_loss(per_token, weights, run.model, replica)}
 
 

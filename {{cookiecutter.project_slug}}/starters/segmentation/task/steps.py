@@ -24,7 +24,7 @@ def train_step(run: Run, batch: Batch, replica: Replica) -> dict[str, tf.Tensor]
     per_example = average_over_pixels(per_pixel, labels, run.task.foreground_weight)  # (batch,)
     run.metrics["mean_iou"].update_state(labels, logits, pixel_weights(weights, labels))
     # The engine (engine/distributed_steps.py) computes the gradients of this loss, sums them over
-    # all replicas, clips them and updates the weights.
+    # all replicas, clips them if --clip-norm says so, and updates the weights.
     return {"main": compute_loss(per_example, weights, run.model, replica)}
 
 

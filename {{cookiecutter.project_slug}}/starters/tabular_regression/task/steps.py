@@ -23,7 +23,7 @@ def train_step(run: Run, batch: Batch, replica: Replica) -> dict[str, tf.Tensor]
     run.metrics["mae"].update_state(labels, predictions, weights)
     run.metrics["r2"].update_state(labels, predictions, weights)
     # The engine (engine/distributed_steps.py) computes the gradients of this loss, sums them over
-    # all replicas, clips them and updates the weights.
+    # all replicas, clips them if --clip-norm says so, and updates the weights.
     return {"main": compute_loss(per_example, weights, run.model, replica)}
 
 
