@@ -140,7 +140,6 @@ def matrix(session: nox.Session) -> None:
 def benchmarks(session: nox.Session) -> None:
     """Compare loop and pipelines with others, see what grows, and fit the model of scaling.md."""
     install_all(session)
-    install(session, "benchmarks")
     session.run("python", "benchmarks/peers.py")
     session.run("python", "benchmarks/growth.py")
     session.run("python", "benchmarks/data.py")

@@ -62,9 +62,9 @@ def start_table(results: dict[str, Any]) -> list[str]:
     return lines
 
 
-def page(results: dict[str, Any], made_by: str) -> str:
-    """All tables as Markdown, made by a command."""
-    lines = ["# Data: ours beside plain tf.data", "", f"Made by `{made_by}`."]
+def page(results: dict[str, Any]) -> str:
+    """All tables as Markdown."""
+    lines = ["# Data: ours beside plain tf.data", "", f"Made by `{results['command']}`."]
     lines += ["[How it is measured](README.md#data). Ratios are medians with their quartiles;"]
     lines += ["above 1, ours is faster. The target is at least 0.95.", ""]
     lines += ["## Speed", "", f"Batches of {BATCH}, shuffled.", "", *speed_table(results["speed"])]
@@ -102,7 +102,8 @@ def main() -> None:
     rounds, difference, part, megabytes = arguments.rounds, 1.0, 1, MEGABYTES
     if arguments.short:
         rounds, difference, part, megabytes = min(rounds, 4), 0.2, 20, 100
-    results: dict[str, Any] = {"megabytes": megabytes, "speed": {}, "start": {}, "memory": {}}
+    results: dict[str, Any] = {"command": command(), "megabytes": megabytes}
+    results |= {"speed": {}, "start": {}, "memory": {}}
 
     with tempfile.TemporaryDirectory() as directory:
         project = render(directory)
@@ -123,7 +124,7 @@ def main() -> None:
         for kind in MEMORY:
             results["memory"][kind] = measure("memory", kind, megabytes)
     results = rounded(results)  # a test makes the page from the file
-    text = page(results, command())
+    text = page(results)
     print(text)
     (arguments.output / "data.json").write_text(json.dumps(results) + "\n")
     (arguments.output / "data.md").write_text(text)

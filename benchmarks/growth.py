@@ -7,7 +7,6 @@ data grow, and what logging costs. Each figure comes from a process of its own.
 import gc
 import json
 import os
-import resource
 import runpy
 import statistics
 import subprocess
@@ -33,7 +32,7 @@ WARM_UP = 6  # turns that aren't counted, because graph calls are still growing;
 def megabytes() -> float:
     """Resident memory of this process now."""
     pages = int(Path("/proc/self/statm").read_text().split()[1])
-    return pages * resource.getpagesize() / 2**20
+    return pages * os.sysconf("SC_PAGE_SIZE") / 2**20
 
 
 def run_train(*flags: str) -> None:
@@ -61,8 +60,9 @@ def train(replicas: int, epochs: int) -> dict[str, float]:
 
     def epoch(event: Any) -> None:
         if event.epoch in (1, 5, epochs):
-            tracers = [o for o in gc.get_objects() if isinstance(o, DistributedSteps | Evaluation)]
-            graphs = [graph for tracer in tracers for graph in tracer._graphs.values()]
+            kept = {DistributedSteps: "_graphs", Evaluation: "_functions"}
+            tracers = [o for o in gc.get_objects() if type(o) in kept]
+            graphs = [g for o in tracers for g in getattr(o, kept[type(o)]).values()]
             traces = sum(graph.experimental_get_tracing_count() for graph in graphs)
             seen.update({f"traces {event.epoch}": traces, f"memory {event.epoch}": megabytes()})
 

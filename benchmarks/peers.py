@@ -31,7 +31,7 @@ MODELS = {
 ON_FOUR_REPLICAS = ("tiny", "cnn8")  # of two cores; all models there would take 5 minutes more
 PEERS = {
     "tutorial": "tutorial's loop",
-    "hooks in one graph": "hooks in one graph",
+    "hooks in one graph": "tutorial's loop, filtered and clipped",
     "fit": "best Model.fit",
     "floor": "the floor",
 }

@@ -70,7 +70,7 @@ def test_the_page_of_data_says_what_was_measured_and_what_was_missed() -> None:
 
     page = (ROOT / "benchmarks" / "data.md").read_text(encoding="utf-8")
     results = json.loads((ROOT / "benchmarks" / "data.json").read_text())
-    assert page == data.page(results, "python benchmarks/data.py --rounds 4")
+    assert page == data.page(results)
     assert growth.describe_limit(1.0, {"anonymous": 1.032}) == "1.0 without pages: missed by 0.03"
     assert growth.describe_limit(1.0, {"anonymous": 1.004}) == "1.0 without pages"
 

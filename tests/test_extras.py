@@ -1,13 +1,12 @@
 """The files for a team, and the template's own, are what the programs that read them expect."""
 
-import json
 import re
 import shutil
 import sys
 from pathlib import Path
 
 import pytest
-from conftest import ROOT, TEMPLATE, Render, run
+from conftest import CONFIG, ROOT, TEMPLATE, Render, run
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 from test_rendering import tomllib
@@ -139,17 +138,14 @@ def test_the_image_gets_what_it_copies_and_nothing_else(team: Path) -> None:
 
 def test_readme_links_lead_to_pages_of_the_template(team: Path) -> None:
     page = (team / "README.md").read_text(encoding="utf-8")
-    links = re.findall(
-        r"\]\(https://github\.com/org/cookiecutter-tf-distributed/blob/main/(.*?)\)", page
-    )
-    site = json.loads((ROOT / "cookiecutter.json").read_text())["_documentation"]
-    assert page.count(f"]({site})") == 1
+    links = re.findall(rf"\]\({re.escape(CONFIG['_repository'])}/blob/main/(.*?)\)", page)
+    assert page.count(f"]({CONFIG['_documentation']})") == 1
     assert len(links) + 1 == page.count("cookiecutter-tf-distributed") >= 9
     assert [link for link in links if not (ROOT / link).is_file()] == []
 
 
 def test_the_address_of_the_template_stands_in_one_place() -> None:
-    address = "github.com/org"
+    address = CONFIG["_repository"].removeprefix("https://")
     sources = [*TEMPLATE.rglob("*"), *(ROOT / "docs").glob("*.md"), *(ROOT / "hooks").glob("*.py")]
     texts = [path for path in sources if path.suffix in {".md", ".toml", ".py", ".yml", ".yaml"}]
     assert [path for path in texts if address in path.read_text(encoding="utf-8")] == []

@@ -155,6 +155,7 @@ def test_rendering_over_a_project_keeps_folders_of_its_owners(tmp_path: Path) ->
         assert "the page of the starter gan" in again.stdout
 
 
+@pytest.mark.environment
 def test_without_hooks_the_project_says_so(tmp_path: Path) -> None:
     python_m("cookiecutter", ROOT, "--no-input", "--accept-hooks", "no", cwd=tmp_path)
     done = run(sys.executable, "train.py", "--help", cwd=tmp_path / "my-experiment", status=2)

@@ -96,6 +96,7 @@ def test_every_name_that_means_something_to_python_is_known_as_taken() -> None:
     assert usable - set(CONFIG["_taken_names"].split()) == set()
 
 
+@pytest.mark.environment
 def test_every_name_that_the_project_depends_on_is_known_as_taken(render: Render) -> None:
     project = tomllib.loads((render() / "pyproject.toml").read_text(encoding="utf-8"))["project"]
     needed = with_their_own([*project["dependencies"], *project["optional-dependencies"]["dev"]])

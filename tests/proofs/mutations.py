@@ -35,8 +35,9 @@ OWNERS = """\
 ## Faults as owners make them
 
 None of these gives an error in the first steps. Each was planted alone. *Caught by* `check` means a
-`WRONG` that the untouched starter with the same flags doesn't get; `look`, only a `look`. The tests
-ran where `check` doesn't say `WRONG`. *Named* is whether `check` names the cause.
+`WRONG` that the untouched starter with the same flags doesn't get; `look`, only a `look`. *Named*
+is whether `check` names the cause. The project's tests weren't run for this table; when they last
+were, on 22 faults, 9 of the 11 below that aren't `WRONG` among them, they caught none.
 """
 
 HELD_OUT_HEAD = """
@@ -46,7 +47,7 @@ that nothing was lost, not how `check` does on faults that it hasn't met: for th
 tries](blind-faults.md). `python -m proofs.planted` in `tests/` runs the other half.
 
 """
-BARS = {"check": 0.8, "check or tests": 0.95, "named": 0.8}  # fractions, of what is held out
+BARS = {"check": 0.8, "named": 0.8}  # fractions, of what is held out
 SHORT = "the mean over the batch is divided by the batch size again"
 
 
@@ -57,7 +58,7 @@ def make(short: bool) -> Page:
         results = judge([f for f in (*DEVELOPMENT, *HELD_OUT) if f.name == SHORT])
         wrong += [r.fault.name for r in results if r.caught_by != "check"]
         return Page(text + OWNERS + "\n" + table(results), wrong)
-    results = judge(HELD_OUT, tests=True)
+    results = judge(HELD_OUT)
     text += OWNERS + HELD_OUT_HEAD + table(results) + "\n" + summary(results) + "\n"
     return Page(text, wrong + _missed_bars(results))
 
@@ -84,9 +85,10 @@ def summary(results: Sequence[Result]) -> str:
     count = {by: sum(r.caught_by == by for r in results) for by in ("check", "look", "tests")}
     judged = [r.named for r in results if r.caught_by in ("check", "look") and r.named is not None]
     named = f"{sum(judged)} of {len(judged)} named rightly" if judged else "names not judged"
+    tests = f", {count['tests']} more by the tests" * bool(count["tests"])
     return (
-        f"{count['check']} of {len(results)} caught by `check`, {count['look']} more by a `look`, "
-        f"{count['tests']} more by the tests; {named}."
+        f"{count['check']} of {len(results)} caught by `check`, {count['look']} more by a `look`"
+        f"{tests}; {named}."
     )
 
 
@@ -94,7 +96,6 @@ def _missed_bars(results: Sequence[Result]) -> list[str]:
     caught = [r for r in results if r.caught_by == "check"]
     reached = {
         "check": len(caught) / len(results),
-        "check or tests": sum(r.caught_by in ("check", "tests") for r in results) / len(results),
         "named": sum(bool(r.named) for r in caught) / max(1, len(caught)),
     }
     return [
