@@ -1,10 +1,12 @@
 """The cost model of benchmarks/scaling.py against figures worked out by hand, and its page."""
 
 import json
+import shutil
 import sys
+from pathlib import Path
 
 import pytest
-from conftest import ROOT
+from conftest import ROOT, Render
 
 sys.path.append(str(ROOT / "benchmarks"))
 
@@ -73,6 +75,15 @@ def test_the_page_of_data_says_what_was_measured_and_what_was_missed() -> None:
     assert page == data.page(results)
     assert growth.describe_limit(1.0, {"anonymous": 1.032}) == "1.0 without pages: missed by 0.03"
     assert growth.describe_limit(1.0, {"anonymous": 1.004}) == "1.0 without pages"
+
+
+@pytest.mark.environment
+@pytest.mark.full
+def test_what_grows_is_seen_over_epochs(render: Render, tmp_path: Path) -> None:
+    project = shutil.copytree(render(package_name="bench_project"), tmp_path / "project")
+    seen = growth.child(project, "train", 0, 6)
+    assert 0 < seen["traces 1"] == seen["traces 5"] == seen["traces 6"]
+    assert 0 < seen["memory 5"] < 1.05 * seen["memory 1"]
 
 
 def test_a_table_needs_its_markers() -> None:
