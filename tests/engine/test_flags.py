@@ -12,11 +12,14 @@ from typing import Any, ClassVar, get_type_hints
 import numpy as np
 import pytest
 import tyro
+from conftest import run
 from proof.config import Config
 from proof.engine.batches import BatchLayout, TrainingBatches
 from proof.engine.command_line import parse, to_yaml
 from proof.engine.errors import UsageError
 from proof.run import create_schedule, global_batch_size
+
+from . import project
 
 pytestmark = pytest.mark.quick
 
@@ -536,3 +539,10 @@ def test_a_batch_that_the_replicas_cannot_divide_names_the_nearest() -> None:
         global_batch_size(Config(global_batch_size=97), 4)
     with pytest.raises(UsageError, match="96 or 104"):
         global_batch_size(Config(global_batch_size=97, accumulate=2), 4)
+
+
+@pytest.mark.quick
+def test_windows_gets_a_sentence() -> None:
+    code = "import sys; sys.platform = 'win32'; import proof.engine.command_line"
+    ended = run(sys.executable, "-c", code, cwd=Path(project), status=2)
+    assert ended.stderr == "error: Windows isn't supported: use its Linux subsystem, WSL 2.\n"

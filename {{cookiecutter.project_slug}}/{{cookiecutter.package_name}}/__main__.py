@@ -339,7 +339,7 @@ def _restore(directory: Path, run: Run, outside: Outside) -> BestWeights:
 def _has_display() -> bool:
     """Whether a browser opens beside this terminal, and not in it."""
     known = ("BROWSER", "DISPLAY", "WAYLAND_DISPLAY")
-    return sys.platform in ("darwin", "win32") or any(os.environ.get(name) for name in known)
+    return sys.platform == "darwin" or any(os.environ.get(name) for name in known)
 
 
 def _split(evaluation: Evaluation, name: str) -> Any:

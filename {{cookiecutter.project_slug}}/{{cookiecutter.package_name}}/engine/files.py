@@ -57,8 +57,6 @@ def to_disk(path: Path) -> None:
     Raises:
         OSError: what was written has not come to the disk.
     """
-    if os.name == "nt":  # opens no directory, and syncs no file that is open to read
-        return
     number = os.open(path, os.O_RDONLY)
     try:
         os.fsync(number)

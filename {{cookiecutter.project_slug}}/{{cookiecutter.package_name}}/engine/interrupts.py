@@ -19,10 +19,9 @@ from typing import Any, NoReturn
 AT_ONCE = 130
 ONE_WISH_SECS = 0.5  # `timeout` and batch systems signal a process, and then its group
 PIPE_BYTES = 1 << 16  # more than signals ever wait to be read
-SIGNALS: list[signal.Signals] = [signal.SIGTERM, signal.SIGINT]
-# A closed terminal or a dropped ssh connection, and a batch system before its time limit, as by
-# `sbatch --signal=USR1@60`; not on Windows.
-SIGNALS += [signal.Signals[n] for n in ("SIGHUP", "SIGUSR1", "SIGUSR2") if hasattr(signal, n)]
+# The last three: a closed terminal or a dropped ssh connection, and a batch system before its time
+# limit, as by `sbatch --signal=USR1@60`.
+SIGNALS = [signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGUSR1, signal.SIGUSR2]
 
 
 _pipes: set[int] = set()  # that tell a thread of signals

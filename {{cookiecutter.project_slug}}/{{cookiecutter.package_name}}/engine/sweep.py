@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import fcntl
 import os
 import subprocess
 import sys
@@ -21,11 +22,6 @@ from .interrupts import Interrupts
 from .locks import acquire, is_locked, lock_of
 from .run_files import find_run, has_checkpoint, is_finished, read_run, shown
 from .sweep_file import Sweep, read_sweep
-
-try:
-    import fcntl
-except ImportError:  # on Windows
-    fcntl = None  # type: ignore[assignment]
 
 TRAIN = PROJECT / "train.py"
 PAUSE_SECS = 0.2  # between two looks at the processes
@@ -238,14 +234,13 @@ def _lock(log: Path) -> Iterator[list[int] | None]:
     """
     with log.open("ab") as file:
         held: list[int] | None = []
-        if fcntl is not None:
-            try:
-                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                held = [file.fileno()]
-            except BlockingIOError:
-                held = None
-            except OSError:  # a file system without them
-                pass
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            held = [file.fileno()]
+        except BlockingIOError:
+            held = None
+        except OSError:  # a file system without them
+            pass
         yield held
 
 
