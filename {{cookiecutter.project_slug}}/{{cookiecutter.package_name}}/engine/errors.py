@@ -50,7 +50,9 @@ def require_call(function: Any, takes: str, what: str) -> None:
 
 def fail(sentence: str, code: int = 2) -> NoReturn:
     """Print `sentence` on stderr, in one line, and exit with `code`."""
-    _say(sentence)
+    # What it quotes, such as the name of a file, may hold line breaks or move the cursor.
+    line = "".join(c if c.isprintable() else " " for c in sentence)
+    sys.stderr.write(f"error: {line}\n")
     raise SystemExit(code)
 
 
@@ -63,12 +65,6 @@ def require_output() -> None:
     if error := getattr(sys.stdout, "lost", None):
         what = f"standard output can't be written ({error.strerror})"
         fail(f"{what}; free the disk, or send it elsewhere.")
-
-
-def _say(sentence: str) -> None:
-    # What it quotes, such as the name of a file, may hold line breaks or move the cursor.
-    line = "".join(c if c.isprintable() else " " for c in sentence)
-    sys.stderr.write(f"error: {line}\n")
 
 
 class LostWorkerError(Exception):
@@ -190,8 +186,7 @@ def usage_errors(*, trains: bool = True) -> Iterator[None]:
         with forgiving_output(), ending_in_order(RESUMABLE, trains=trains):
             yield
     except LostWorkerError as error:
-        _say(str(error))
-        raise SystemExit(RESUMABLE) from None
+        fail(str(error), RESUMABLE)
     except KeyboardInterrupt as error:
         end_together(error)
         raise SystemExit(AT_ONCE) from None

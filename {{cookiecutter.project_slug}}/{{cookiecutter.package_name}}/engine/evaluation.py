@@ -129,9 +129,8 @@ class Evaluation:
             first: the number of the first one in its split, from 0; random states follow from it.
         """
         numbers = tf.constant(first, tf.int64), tf.constant(steps, tf.int64)
-        return self._graph("validation", self.run.functions.validation_step)(
-            iterator, *numbers, sums
-        )
+        graph = self._graph("validation", self.run.functions.validation_step)
+        return graph(iterator, *numbers, sums)
 
     def distributed_test_step(
         self, iterator: Iterator, steps: int, sums: Sums, first: int = 0
@@ -219,7 +218,6 @@ class Evaluation:
     ) -> tuple[tf.Tensor, tf.Tensor]:
         """Global counts, and this replica's losses, float64 (losses,); updates the metrics."""
         index = tf.distribute.get_replica_context().replica_id_in_sync_group
-        num_replicas = self.run.strategy.num_replicas_in_sync
         seeds = derive_seeds(
             self.run,
             step=-1 - number,  # no train step has this number
@@ -231,7 +229,7 @@ class Evaluation:
         replica = Replica(
             global_count=denominators(counts),
             index=index,
-            num_replicas=num_replicas,
+            num_replicas=self.run.strategy.num_replicas_in_sync,
             step=number,
             seed=tf.bitcast(seeds[0], tf.int32),
         )

@@ -89,8 +89,7 @@ def ending_in_order(code: int, *, trains: bool) -> Iterator[None]:
         raise Signaled(code)
 
     defaults = (signal.SIG_DFL, signal.default_int_handler)
-    before = {number: _handler(number) for number in SIGNALS}
-    before = {number: old for number, old in before.items() if old in defaults}
+    before = {number: old for number in SIGNALS if (old := _handler(number)) in defaults}
     for number in before:
         signal.signal(number, end)
     try:

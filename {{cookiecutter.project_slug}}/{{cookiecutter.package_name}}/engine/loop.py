@@ -262,22 +262,22 @@ class Loop:
             self.best.forget_later(self.step)
         if self.makes_steps and self.workers.is_chief:
             self.directory.forget_results()
-        if trains:
-            if self.workers.is_chief and (unreached := self.steps.transaction.unreached):
+        if trains and self.workers.is_chief:
+            if unreached := self.steps.transaction.unreached:
                 say(f"no gradient of a train step reaches: {', '.join(unreached)}")
-            if self.workers.is_chief and (idle := self._metrics_without_update()):
+            if idle := self._metrics_without_update():
                 say(f"no train step updates these metrics of training: {', '.join(idle)}")
-            if self.workers.is_chief and self.run.metrics and self._validation_interval > LONG:
+            if self.run.metrics and self._validation_interval > LONG:
                 say(
                     f"metrics of training are sums in float32: in {self._validation_interval:,} "
                     "steps between validations they lose digits; use --validate-every-steps"
                 )
-            if self.workers.is_chief and (held := held_by_layers(self.run)):
+            if held := held_by_layers(self.run):
                 say(
                     f"neither trained nor in the saved weights: {', '.join(held)}, made by "
                     "tf.Variable; make weights of layers by add_weight"
                 )
-            if self.schedule.log_graph and self.workers.is_chief and not resume:
+            if self.schedule.log_graph and not resume:
                 graph = self.steps.graph(self._iterator, self.progress)
                 self.records.summaries.graph(graph, self.run.trained_models)
         self._save_as_requested()  # by then it is known which variables of no model steps read
@@ -298,12 +298,7 @@ class Loop:
             monitor=self.best.column,
             bar=self.workers.is_chief,
         )
-        with (
-            Interrupts() as self._interrupts,
-            closing(display),
-            self._resumable(),
-            self._dropping_iterator(),
-        ):
+        with Interrupts() as self._interrupts, closing(display), self._resumable():
             try:
                 stop = self._train(display, self._interrupts)
             except _ValidationStopped:
@@ -422,19 +417,12 @@ class Loop:
         self._seconds[what] += time.perf_counter() - started
 
     @contextmanager
-    def _dropping_iterator(self) -> Iterator[None]:
-        """Around training, however it ends: a callback may keep this loop until the process ends.
-
-        An iterator that reads rows in Python must not live so long: see `_forget_locals`.
-        """
-        try:
-            yield
-        finally:
-            self._iterator = None
-
-    @contextmanager
     def _resumable(self) -> Iterator[None]:
-        """Around what reads data: says that what has been saved isn't lost."""
+        """Around what reads data: says that what has been saved isn't lost.
+
+        However it ends, the iterator is dropped: a callback may keep this loop until the process
+        ends, and what reads rows in Python must not live so long, see `_forget_locals`.
+        """
         try:
             yield
         except DataError as error:
@@ -444,6 +432,8 @@ class Loop:
                 f"{error} The checkpoints so far are intact: fix the data, then resume: "
                 f"{self.resume_command}"
             ) from error
+        finally:
+            self._iterator = None
 
     @property
     def _validation_interval(self) -> int:
@@ -569,7 +559,7 @@ class Loop:
         require_same_weights(self.run, self._assigned)
         per_epoch = self.batches.steps_per_epoch
         row: dict[str, float] = {"epoch": self.step / per_epoch, "step": self.step}
-        self._train_metrics = self._metrics_so_far()
+        self._train_metrics = self.run.metric_results(self._assigned)
         train = self.run.by_loss_name(self.progress.sums.means()) | self._train_metrics
         row |= {f"train_{name}": value for name, value in train.items()}
         if "validation" in self.evaluation.splits:
@@ -589,10 +579,6 @@ class Loop:
         with self._timed("saving"):
             self.best.examples = self._examples
             self.best.consider(row)
-
-    def _metrics_so_far(self) -> dict[str, float]:
-        """Those of training, since the last validation."""
-        return self.run.metric_results(self._assigned)
 
     def _metrics_without_update(self) -> list[str]:
         """The metrics that train steps leave out; a callback may update them."""
@@ -758,7 +744,7 @@ class Loop:
             step=self.step,
             epoch=self.epoch,
             losses=losses if self.step else {},
-            metrics=self._train_metrics if validated else self._metrics_so_far(),
+            metrics=self._train_metrics if validated else self.run.metric_results(self._assigned),
             gradient_norm=float(self.progress.latest.gradient_norm),
             run=self.run,
             directory=self.directory.path,
