@@ -6,7 +6,6 @@ neither on the number of replicas nor on where a run was interrupted.
 
 from __future__ import annotations
 
-import contextlib
 from collections.abc import Callable, Iterator
 from functools import lru_cache, partial
 from typing import Any, Literal, NamedTuple
@@ -310,7 +309,7 @@ def _reads_alone(split: Split) -> bool:
     return is_sharded(split) or cluster.num_workers() == 1
 
 
-def _label_of_own(split: Split, label: str) -> str:
+def label_of_own(split: Split, label: str) -> str:
     """The name of what this worker reads: row 5 of its shard is another example elsewhere."""
     has_other = is_sharded(split) and cluster.num_workers() > 1
     return f"{label} of worker {cluster.worker_index()}" if has_other else label
@@ -394,17 +393,6 @@ def shuffled(places: tf.Tensor, examples: int, seed: int) -> tf.Tensor:
         rounds=ROUNDS,
     )
     return tf.reshape(rows, tf.shape(places))
-
-
-@contextlib.contextmanager
-def _dtype_errors() -> Iterator[None]:
-    """Around an augmentation: that it mixes dtypes of numbers, in one sentence."""
-    try:
-        yield
-    except (TypeError, ValueError) as error:
-        if not (mend := mend_of_dtypes(error, keras.config.floatx())):
-            raise
-        raise UsageError(f"{cause_of(error)}: {mend}.") from error
 
 
 def seeded(augment: Augment) -> Augment:
@@ -603,7 +591,7 @@ class TrainingBatches:
 
             steps = tf.data.Dataset.range(first_step, last_step).batch(BATCHES_TOGETHER)
             numbers = steps.map(rows).unbatch()
-            label = _label_of_own(self.split, TRAINING_DATA)
+            label = label_of_own(self.split, TRAINING_DATA)
             batches = split.batches(numbers, _with_weights, label=label, bad=self.bad)
         if self.augment is None:
             return batches.prefetch(tf.data.AUTOTUNE)
@@ -616,8 +604,12 @@ class TrainingBatches:
             if len(positions) < size:
                 batch = tf.nest.map_structure(lambda t: tf.gather(t, in_batch), batch)
             place_seed = tf.stack([tf.constant(seed, tf.int64), place])
-            with _dtype_errors():
+            try:
                 batch = augment(batch, place_seed)
+            except (TypeError, ValueError) as error:  # perhaps of mixed dtypes
+                if not (mend := mend_of_dtypes(error, keras.config.floatx())):
+                    raise
+                raise UsageError(f"{cause_of(error)}: {mend}.") from error
             if not isinstance(batch, tuple | list):
                 kind = "tensor" if tf.is_tensor(batch) else type(batch).__name__
                 raise UsageError(
@@ -678,7 +670,7 @@ def evaluation_batches(
     Raises:
         UsageError: a stream comes in another order on each worker.
     """
-    alone, own_label = _reads_alone(split), _label_of_own(split, label)
+    alone, own_label = _reads_alone(split), label_of_own(split, label)
     if is_sharded(split):
         layout = layout.for_worker()
     split = worker_split(split)

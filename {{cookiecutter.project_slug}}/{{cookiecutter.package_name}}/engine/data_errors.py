@@ -20,7 +20,7 @@ from .batches import (
     TRAINING_DATA,
     Split,
     chain,
-    is_sharded,
+    label_of_own,
     worker_split,
 )
 from .causes import (
@@ -146,9 +146,7 @@ def _unreadable(splits: dict[str, Split], error: Exception, rows: Iterable[int] 
     for name, split in splits.items():
         if split is None:
             continue
-        data, label = worker_split(split), split_label(name)
-        if is_sharded(split) and cluster.num_workers() > 1:
-            label += f" of worker {cluster.worker_index()}"
+        data, label = worker_split(split), label_of_own(split, split_label(name))
         end = time.monotonic() + secs
         if isinstance(data, RandomAccess):
             if data.in_memory:
