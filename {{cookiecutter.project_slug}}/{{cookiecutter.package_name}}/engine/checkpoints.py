@@ -38,7 +38,6 @@ from .progress import Progress
 from .replicas import is_random_state
 from .types import Run, unique
 
-NOTHING = "nothing more"
 # Of a layer's or an optimizer's config: the engine itself sets, restores or synchronizes these.
 NO_SETTINGS = {"name", "trainable", "learning_rate", "seed", "synchronized"}
 TEXT = "text/.ATTRIBUTES/VARIABLE_VALUE"  # where a checkpoint's reader finds the text
@@ -47,14 +46,16 @@ OURS = re.compile(r"ckpt-(\d+)\.(?:index|data-\d+-of-\d+)")
 ABSENT = (FileNotFoundError, NotADirectoryError, IsADirectoryError)
 
 
-def _first_difference(before: list[str], after: list[str]) -> tuple[str, str]:
-    """What was and what is, where two lists differ; in another order, at the first place."""
+def _first_difference(before: list[str], after: list[str]) -> str:
+    """What two lists differ in; in another order, at the first place."""
     missing = [v for v in before if v not in after]
     added = [v for v in after if v not in before]
     if missing or added:
-        return (missing or [NOTHING])[0], (added or [NOTHING])[0]
-    pairs = itertools.zip_longest(before, after, fillvalue=NOTHING)
-    return next((a, b) for a, b in pairs if a != b)
+        before, after = missing, added
+    was, now = next((a, b) for a, b in itertools.zip_longest(before, after) if a != b)
+    if was is None:
+        return f"{now} is new"
+    return f"{was} is missing" if now is None else f"{was} is {now} now"
 
 
 class Checkpoints:
@@ -232,7 +233,7 @@ class Checkpoints:
             (parts,) = self._by_replica([self._variables[indices[i]]])
             found[str(indices[i])] = parts.tolist()
         # Sums over all replicas may be rounded otherwise on each.
-        apart = [i for i, parts in found.items() if not _close(np.asarray(parts))]
+        apart = [i for i, v in found.items() if not np.allclose(v, v[:1], equal_nan=True)]
         if apart and not self._has_said and self._workers.is_chief:
             paths = ", ".join(self._variables[int(i)].path for i in apart)
             say(
@@ -296,11 +297,7 @@ class Checkpoints:
                 continue
             change = f"its {key} was {before}, and now it is {after}"
             if isinstance(before, list) and isinstance(after, list):
-                was, is_now = _first_difference(before, after)
-                change = f"in its {key} {was} is {is_now} now"
-                if NOTHING in (was, is_now):
-                    what = f"{was} is missing" if is_now == NOTHING else f"{is_now} is new"
-                    change = f"in its {key} {what}"
+                change = f"in its {key} {_first_difference(before, after)}"
             raise UsageError(
                 f"The run can't be resumed: {change}; start a new run, or set it back."
             )
@@ -574,10 +571,6 @@ def _settings(parts: dict[str, Any]) -> dict[str, Any]:
 def _what_changed(before: dict[str, Any], now: dict[str, Any]) -> str:
     """Which settings aren't what they were, of those that are known from both times."""
     return differences(before, {name: now[name] for name in sorted(before.keys() & now.keys())})
-
-
-def _close(parts: np.ndarray) -> bool:
-    return np.allclose(parts, parts[:1], 1e-5, 1e-8, equal_nan=True)
 
 
 def _shapes(variables: list[keras.Variable]) -> list[str]:

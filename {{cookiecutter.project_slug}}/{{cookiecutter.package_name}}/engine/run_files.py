@@ -120,7 +120,8 @@ def read_run(path: Path) -> RunFiles:
     file = path / "results.json"
     try:
         results = json.loads(file.read_text(encoding="utf-8")) if file.exists() else {}
-        _validate_results(results)
+        if not _are_results(results):
+            raise ValueError("other types")
         file = path / "history.csv"
         history = read_csv(file)
     except OSError as error:
@@ -130,22 +131,17 @@ def read_run(path: Path) -> RunFiles:
     return RunFiles(path, flags, history, results)
 
 
-def _validate_results(results: Any) -> None:
-    """Look at the types of what is computed with.
-
-    Raises:
-        ValueError: one isn't that of a run.
-    """
+def _are_results(results: Any) -> bool:
+    """Whether what is computed with has the types that a run writes."""
     if not isinstance(results, dict):
-        raise ValueError("no results")
+        return False
     versions, git, best = (results.get(name, {}) for name in ("versions", "git", "best"))
     if not all(isinstance(part, dict) for part in (versions, git, best)):
-        raise ValueError("no parts")
-    if not isinstance(git.get("commit"), str | None):
-        raise ValueError("no commit")
-    for name, value in (results | best).items():
-        if name.partition("_")[0] in SPLITS and not isinstance(value, int | float | None):
-            raise ValueError("no number")
+        return False
+    named = (results | best).items()
+    numbers = [value for name, value in named if name.partition("_")[0] in SPLITS]
+    is_commit = isinstance(git.get("commit"), str | None)
+    return is_commit and all(isinstance(value, int | float | None) for value in numbers)
 
 
 def shown(value: Any) -> str:

@@ -74,9 +74,9 @@ def read_sweep(file: Path, forms: Sequence[type] = ()) -> Sweep:
         except (ValueError, OverflowError) as error:
             raise UsageError(f"{file}: {MUST[section]}.") from error
 
-    fixed = read("fixed", _fixed, {})
-    grid = read("grid", _grid, {})
-    ranges = read("random", _ranges, {})
+    fixed = read("fixed", lambda node: _entries(node, value_of), {})
+    grid = read("grid", lambda node: _entries(node, _choices), {})
+    ranges = read("random", lambda node: _entries(node, _range), {})
     number = read("samples", lambda node: _whole(node, 1, MOST_RUNS), 0)
     seed = read("sample_seed", lambda node: _whole(node, 0, 2**64), None)
     if not (grid or ranges) or set(sections) - set(SECTIONS):
@@ -106,8 +106,10 @@ def read_sweep(file: Path, forms: Sequence[type] = ()) -> Sweep:
     return Sweep(fixed, {_name(flags): flags for flags in runs})
 
 
-def _entries(node: yaml.Node | None) -> dict[str, yaml.Node]:
-    """The entries of a mapping, - and _ in names being the same.
+def _entries(
+    node: yaml.Node | None, what: Callable[[yaml.Node], Any] = lambda node: node
+) -> dict[str, Any]:
+    """What is made of the entries of a mapping, - and _ in names being the same.
 
     Raises:
         ValueError: it is something else.
@@ -117,15 +119,7 @@ def _entries(node: yaml.Node | None) -> dict[str, yaml.Node]:
         raise ValueError("not a mapping")
     if name := repeated_name(node):
         raise UsageError(f"The sweep's file has `{name}` twice; delete one of them.")
-    return {text_of(name).replace("-", "_"): value for name, value in node.value}
-
-
-def _fixed(node: yaml.Node) -> Flags:
-    return {name: value_of(value) for name, value in _entries(node).items()}
-
-
-def _grid(node: yaml.Node) -> dict[str, list[Any]]:
-    return {name: _choices(values) for name, values in _entries(node).items()}
+    return {text_of(name).replace("-", "_"): what(value) for name, value in node.value}
 
 
 def _choices(node: yaml.Node) -> list[Any]:
@@ -134,12 +128,8 @@ def _choices(node: yaml.Node) -> list[Any]:
     return [value_of(value) for value in node.value]
 
 
-def _ranges(node: yaml.Node) -> dict[str, Any]:
-    """For each flag a function from a uniform number in [0, 1) to a value."""
-    return {name: _range(value) for name, value in _entries(node).items()}
-
-
 def _range(node: yaml.Node) -> Callable[[float], Any]:
+    """A function from a uniform number in [0, 1) to a value."""
     if isinstance(node, yaml.SequenceNode):
         choices = _choices(node)
         return lambda x: choices[int(x * len(choices))]
@@ -158,10 +148,8 @@ def _sample(name: str, value: Callable[[float], Any], number: int, seed: int, wh
     """The first `number` values; those of one flag depend on no other flag."""
     generator = random.Random(f"{seed} {name}")
     values = [value(generator.random()) for _ in range(number)]
-    return [
-        f"{v:.{0 if whole else 4}{'f' if whole else 'g'}}" if isinstance(v, float) else v
-        for v in values
-    ]
+    form = ".0f" if whole else ".4g"
+    return [f"{v:{form}}" if isinstance(v, float) else v for v in values]
 
 
 def _whole(node: yaml.Node, smallest: int, largest: int) -> int:
