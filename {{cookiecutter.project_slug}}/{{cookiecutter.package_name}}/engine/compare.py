@@ -112,7 +112,7 @@ def draw_comparison(runs: Sequence[RunFiles], file: Path) -> None:
         axes.grid(alpha=0.3)
     lines = [Line2D([], [], **style) for style in styles[:MOST_NAMES]]
     figure.legend(lines, names, loc="outside lower left", frameon=False)
-    replace_picture(file, figure, AGAIN)
+    replace_picture(figure, file, AGAIN)
 
 
 def _names(runs: Sequence[RunFiles]) -> list[str]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from math import ceil, isfinite, sqrt
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from matplotlib import colormaps
 from matplotlib.axes import Axes
@@ -12,10 +12,7 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
 from .pictures import save
-from .run_files import FEW_EPOCHS
-
-if TYPE_CHECKING:
-    from .run_files import Row
+from .run_files import FEW_EPOCHS, Row
 
 CHARTS, LINES, CHARTS_IN_A_ROW = 24, 10, 4  # at most; history.csv and steps.csv have all numbers
 WIDE = 30  # largest over smallest gradient norm, from which on the scale is logarithmic

@@ -158,10 +158,9 @@ def _inputs_and_outputs(name: str, model: keras.Model) -> tuple[Any, Any]:
         try:
             return inputs, model(inputs, training=False)
         except Exception as error:  # such as of pooling, where 2 pixels are too few
-            if size == SIZES[-1]:
-                what = f"{name} can't be called with random inputs: {cause_of(error)}"
-                raise UsageError(f"{what}; give create_model inputs of a fixed shape.") from error
-    raise AssertionError
+            failure = error
+    what = f"{name} can't be called with random inputs: {cause_of(failure)}"
+    raise UsageError(f"{what}; give create_model inputs of a fixed shape.") from failure
 
 
 def _random_input(size: int, tensor: keras.KerasTensor) -> tf.Tensor:

@@ -67,7 +67,7 @@ def to_disk(path: Path) -> None:
         os.close(number)
 
 
-def replace_picture(file: Path, figure: Figure, then: str = RESUME) -> None:
+def replace_picture(figure: Figure, file: Path, then: str = RESUME) -> None:
     """Draw a figure into a file, as a whole or not at all; `then` is as in `cannot_write`.
 
     Raises:

@@ -35,14 +35,13 @@ class Finding(NamedTuple):
 class Relation(NamedTuple):
     """Something that must not change when something irrelevant does."""
 
-    name: str  # what `--only` takes
     observe: Callable[[Laboratory], Finding]
     after: str = ""  # a relation that must hold first; otherwise this one tells nothing
     exact: bool = False  # whether a fault must be seen in float64 too: it isn't rounding
 
 
 Observe = Callable[["Laboratory"], Finding]
-RELATIONS: dict[str, Relation] = {}
+RELATIONS: dict[str, Relation] = {}  # by the name that `--only` takes
 
 
 def relation(
@@ -60,7 +59,7 @@ def relation(
                 return ok(f"{NOT_LOOKED_AT}: there is neither validation nor test data")
             return observe(lab)
 
-        RELATIONS[name] = Relation(name, observe_if_possible, after, exact)
+        RELATIONS[name] = Relation(observe_if_possible, after, exact)
         return observe
 
     return add

@@ -27,10 +27,6 @@ class Faster(LearningRateSchedule):
         """The learning rate at a step."""
         return self._schedule(keras.ops.convert_to_tensor(step) * self._times)
 
-    def get_config(self) -> dict[str, Any]:
-        """Not saved anywhere."""
-        raise NotImplementedError
-
 
 def has_schedule(optimizer: keras.optimizers.Optimizer) -> bool:
     """Whether its learning rate depends on the number of its updates."""
