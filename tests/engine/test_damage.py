@@ -281,19 +281,21 @@ def test_a_changed_history_is_kept_and_a_new_one_begins(
 
 
 @pytest.mark.quick
+@pytest.mark.parametrize("number", [errno.ESTALE, errno.EMFILE, errno.EACCES])
 def test_a_history_that_cannot_be_read_now_is_not_changed(
-    half: Path, monkeypatch: pytest.MonkeyPatch
+    number: int, half: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     read = Path.read_text
 
     def fail(path: Path, *arguments: Any, **options: Any) -> str:
         if path.name == "history.csv":
-            raise OSError(errno.ESTALE, "Stale file handle", str(path))
+            raise OSError(number, os.strerror(number), str(path))
         return read(path, *arguments, **options)
 
     with monkeypatch.context() as patch:
         patch.setattr(Path, "read_text", fail)
-        with pytest.raises(UsageError, match=r"history\.csv can't be read: Stale file handle"):
+        sentence = rf"history\.csv can't be read: {os.strerror(number)}"
+        with pytest.raises(UsageError, match=sentence):
             loop(half, resume=True, **SETTINGS)
     assert (half / "history.csv").read_text().count("\n") == 3
     assert not (half / "history-changed.csv").exists()

@@ -10,7 +10,7 @@ from typing import Any
 
 from .command_line import flags_in
 from .curves import draw_curves
-from .errors import UsageError, cannot_read, is_passing
+from .errors import UsageError, cannot_read
 from .files import replace_file, to_disk, writing
 from .output import say
 from .run_directory import MAY_DIFFER
@@ -118,13 +118,13 @@ class Records:
         """The rows up to `step`; of a file that somebody has changed none: it is kept beside.
 
         Raises:
-            UsageError: the disk fails.
+            UsageError: the system doesn't let it be read, which says nothing of its content.
         """
         try:
             rows = [row for row in read_csv(file) if row["step"] <= step]
-        except (OSError, ValueError) as error:  # not text, or other columns, or no numbers
-            if is_passing(error):
-                raise UsageError(cannot_read(file, error)) from error
+        except OSError as error:
+            raise UsageError(cannot_read(file, error)) from error
+        except ValueError:  # not text, or other columns, or no numbers
             kept = file.with_name(f"{file.stem}-changed{file.suffix}")
             if self.is_chief:
                 with writing(file):
