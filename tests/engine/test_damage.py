@@ -604,6 +604,23 @@ def test_on_a_file_system_without_locks_the_holder_is_named(
 
 
 @pytest.mark.quick
+def test_a_lock_that_cannot_be_released_does_not_hide_how_a_run_ended(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def lose() -> None:
+        with monkeypatch.context() as patch, RunDirectory.open(tmp_path, "x", None, ""):
+            patch.setattr("fcntl.flock", refuse)
+            raise UsageError("history.csv can't be written (Stale file handle)")
+
+    def refuse(*_: Any) -> None:
+        raise OSError(errno.ENOLCK, os.strerror(errno.ENOLCK))
+
+    with pytest.raises(UsageError, match="Stale file handle"):
+        lose()
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.quick
 @pytest.mark.usefixtures("handlers")
 def test_a_signal_while_flags_are_read_is_no_wrong_flag(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]

@@ -103,7 +103,8 @@ class RunDirectory:
 
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
         """Unlock it; delete it if the run failed before there was anything to keep."""
-        self._lock_file.release()
+        with contextlib.suppress(OSError):  # of a lost mount: it must not hide how the run ended
+            self._lock_file.release()
         if not self.is_chief:
             return
         # Not asked of the disk: one that fails for a moment must not cost the checkpoints.
