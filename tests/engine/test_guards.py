@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
+import signal
 from collections.abc import Callable
 from contextlib import nullcontext
 from pathlib import Path
@@ -16,7 +17,7 @@ import pytest
 import tensorflow as tf
 from proof.__main__ import Compare, Predict, Report
 from proof.config import Config
-from proof.engine import strategy
+from proof.engine import files, strategy
 from proof.engine.callbacks import at_step, every_epochs, every_steps
 from proof.engine.data_errors import data_errors
 from proof.engine.errors import AGAIN, DataError, UsageError, usage_errors
@@ -206,6 +207,30 @@ def test_a_file_is_on_the_disk_before_it_replaces_another_one(
         replace_file(file, "new")
     assert seen == [(b"new", "old")]
     assert [path.read_text() for path in tmp_path.iterdir()] == [kept]
+
+
+def test_two_processes_may_write_one_file_at_a_time(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file, to_disk = tmp_path / "report.html", files.to_disk
+
+    def meanwhile(path: Path) -> None:
+        monkeypatch.setattr(files, "to_disk", to_disk)
+        replace_file(file, "of the command")
+        assert file.read_text() == "of the command"
+        to_disk(path)
+
+    monkeypatch.setattr(files, "to_disk", meanwhile)
+    replace_file(file, "of the run")
+    assert [path.read_text() for path in tmp_path.iterdir()] == ["of the run"]
+
+
+@pytest.mark.usefixtures("handlers")
+def test_a_signal_leaves_no_part_of_a_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(files, "to_disk", lambda _: signal.raise_signal(signal.SIGINT))
+    with pytest.raises(KeyboardInterrupt):
+        replace_file(tmp_path / "report.html", "new")
+    assert not list(tmp_path.iterdir())
 
 
 def swept(directory: Path) -> None:

@@ -11,6 +11,7 @@ import io
 import json
 import math
 import os
+import secrets
 import sys
 import tempfile
 from collections.abc import Iterator
@@ -39,13 +40,14 @@ def replace_file(file: Path, content: str | bytes, then: str = RESUME) -> None:
     Raises:
         UsageError: it can't be written.
     """
-    new = file.with_suffix(".new")
+    # A name of its own: the command `report` may write the page that a run is writing.
+    new = file.with_name(f"{secrets.token_hex(8)}.new")
     with writing(file, then):
         try:
             new.write_bytes(content if isinstance(content, bytes) else content.encode())
             to_disk(new)
             new.replace(file)
-        except OSError:
+        except BaseException:  # a signal too
             with contextlib.suppress(OSError):
                 new.unlink()
             raise
