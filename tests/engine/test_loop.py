@@ -444,6 +444,20 @@ def test_seconds_are_those_of_all_processes_of_a_run(
     assert resumed.seconds == pytest.approx(50, abs=0.1)
 
 
+@pytest.mark.quick
+@pytest.mark.parametrize("hours", [1, -1])
+def test_a_clock_that_is_set_makes_no_hours_of_waiting(
+    hours: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run = loop(tmp_path, num_steps=2, steps_per_call=1, log_every_steps=1)
+    monkeypatch.setattr(run, "_secs_waited", lambda: 3600.0 * hours)
+    run.train()
+    assert run._seconds["waiting for data"] + run._seconds["training"] < 3600
+    assert min(run._seconds.values()) >= 0
+    rows = read_csv(tmp_path / "steps.csv")
+    assert [row["waiting_for_data"] for row in rows] == [max(hours, 0)] * 2
+
+
 def test_speed_is_that_of_this_process(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     rows: list[dict[str, float]] = []
     run = loop(tmp_path)

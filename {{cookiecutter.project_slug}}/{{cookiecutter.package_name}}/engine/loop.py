@@ -351,7 +351,8 @@ class Loop:
             made = self._train_call(steps)
             secs = time.perf_counter() - started
             losses = self.run.by_loss_name(self.progress.latest.losses.numpy())
-            waiting = self._secs_waited()
+            # By the wall clock, the only one that a graph has, which somebody may set.
+            waiting = min(max(self._secs_waited(), 0.0), secs)
             self._seconds["training"] += secs - waiting
             self._seconds["waiting for data"] += waiting
             self._log.add_time(made, secs, waiting)
