@@ -397,6 +397,21 @@ def test_a_moved_run_is_found(tmp_path: Path) -> None:
 
 
 @pytest.mark.quick
+def test_a_copy_of_a_run_is_not_resumed_in_its_place(tmp_path: Path) -> None:
+    flags = to_yaml(Config(name="job-7"))
+    started = "2026-11-22-032114-job-7"
+    names = ["2026-11-21-120000-job-7", started, f"{started}-2", f"{started}-backup", "old"]
+    for name in names:
+        (tmp_path / name / "checkpoints" / "latest").mkdir(parents=True)
+        (tmp_path / name / "checkpoints" / "latest" / "ckpt-1.index").touch()
+        (tmp_path / name / "config.yaml").write_text(flags)
+    for name in (f"{started}-2", started, names[0], "old", f"{started}-backup"):
+        assert find_resumed(tmp_path, "auto", flags) == tmp_path / name
+        for last in ("results.json", "report.html"):
+            (tmp_path / name / last).touch()
+
+
+@pytest.mark.quick
 def test_a_run_whose_flags_are_cut_short_is_refused(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import errno
 import itertools
+import re
 import shutil
 import time
 from pathlib import Path
@@ -18,7 +19,7 @@ from .errors import AGAIN, UsageError, reason_of
 from .files import replace_file, to_json, writing
 from .locks import acquire, is_locked, lock_of
 from .output import say
-from .run_files import UNFINISHED, has_checkpoint, is_finished
+from .run_files import STARTED, UNFINISHED, has_checkpoint, is_finished
 from .workers import Workers
 
 LOCK_SECS = 120.0  # a file server keeps a lock of a host that was lost, NFS for 90 seconds
@@ -248,14 +249,16 @@ def _make(runs: Path, name: str) -> Path:
 def _find_unfinished(runs: Path, config: str, defaults: str) -> Path | None:
     """The latest run of the same configuration that has a checkpoint but not all of its end.
 
+    A directory that was renamed, or is a copy such as "...-backup", only if there is no other.
     Without one, says by which flags the latest unfinished run differs.
 
     Raises:
         UsageError: the disk fails, or `runs` can't be read.
     """
     now, said = flags_in(config), ""
+    made = re.compile(rf"{STARTED.pattern}{re.escape(str(now.get('name')))}(-\d+)?")
     try:
-        found = sorted(runs.iterdir(), reverse=True)
+        found = sorted(runs.iterdir(), key=lambda run: (bool(made.fullmatch(run.name)), run))[::-1]
     except (FileNotFoundError, NotADirectoryError):
         found = []
     except OSError as error:
