@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import time
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -199,13 +200,23 @@ def test_who_may_be_started_again_by_a_launcher_waits_for_the_lock_of_a_lost_hos
 def test_workers_wait_for_the_lock_of_a_host_that_was_lost(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    rounds: list[float] = []
+
+    def on_chief(function: Callable[[], str]) -> str:
+        rounds.append(time.monotonic())
+        return function()
+
+    workers: Any = SimpleNamespace(on_chief=on_chief, require_shared=lambda _: None)
     first = RunDirectory.open(tmp_path, "first", None, "")
     monkeypatch.setattr(link, "current", SimpleNamespace(hang_timeout=0.4))
-    with pytest.raises(UsageError, match="another process"):
-        RunDirectory.open(tmp_path, "", first.path, "")
-    monkeypatch.setattr(link, "current", SimpleNamespace(hang_timeout=20.0))
+    monkeypatch.setattr(run_directory, "LOCK_SECS", 2.0)
+    sentence = f"by another process; if its host is gone, delete {first.path}/lock.$"
+    with pytest.raises(UsageError, match=sentence):
+        RunDirectory.open(tmp_path, "", first.path, "", workers)
+    assert rounds[-1] - rounds[0] >= 1.9  # whatever --hang-timeout is
+    assert len(rounds) > 4  # so that none seems to hang
     monkeypatch.setattr(run_directory, "say", lambda _: first.__exit__(None))
-    with RunDirectory.open(tmp_path, "", first.path, ""):
+    with RunDirectory.open(tmp_path, "", first.path, "", workers):
         pass
 
 

@@ -20,13 +20,12 @@ def lock_of(directory: Path) -> FileLock:
     return FileLock(directory / "lock", timeout=0)
 
 
-def acquire(lock: FileLock, who: str, secs: float = 0) -> AcquireReturnProxy:
+def acquire(lock: FileLock, who: str) -> AcquireReturnProxy:
     """Take the lock of a directory; a context that ends it, for who wants one.
 
     Args:
         lock: of `lock_of`.
         who: what else may hold it, such as "process".
-        secs: how long to wait for it.
 
     Raises:
         UsageError: another one does, or there can be no lock.
@@ -34,12 +33,13 @@ def acquire(lock: FileLock, who: str, secs: float = 0) -> AcquireReturnProxy:
     """
     file = Path(lock.lock_file)
     try:
-        return _try(lock, secs)
+        return _try(lock)
     except Timeout as error:
-        sentence = f"{file.parent} is being trained by another {who}"
-        if holder := _holder(file):
-            sentence += f", {holder}; if it has ended, delete {file}"
-        raise UsageError(f"{sentence}.") from error
+        # A file server may keep a lock of the system until a host that was lost is back (NFSv3).
+        holder = _holder(file)
+        known = f", {holder}; if it has ended" if holder else "; if its host is gone"
+        sentence = f"{file.parent} is being trained by another {who}{known}, delete {file}."
+        raise UsageError(sentence) from error
 
 
 def is_locked(directory: Path) -> bool:
@@ -57,11 +57,11 @@ def is_locked(directory: Path) -> bool:
         raise UsageError(cannot_write(directory, error, AGAIN)) from error
 
 
-def _try(lock: FileLock, secs: float = 0) -> AcquireReturnProxy:
+def _try(lock: FileLock) -> AcquireReturnProxy:
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", UserWarning)  # that it writes to the file
-            return lock.acquire(timeout=secs)
+            return lock.acquire()
     except NotImplementedError as error:  # by an older filelock
         raise UsageError(
             f"{Path(lock.lock_file).parent} is on a file system without locks: use another --runs, "

@@ -20,9 +20,9 @@ from .files import replace_file, to_json, writing
 from .locks import acquire, is_locked, lock_of
 from .output import say
 from .run_files import STARTED, UNFINISHED, has_checkpoint, is_finished
-from .workers import Workers
+from .workers import PAUSE_SECS, Workers
 
-LOCK_SECS = 120.0  # a file server keeps a lock of a host that was lost, NFS for 90 seconds
+LOCK_SECS = 120.0  # a file server keeps a lock of a host that was lost, NFSv4 for 90 seconds
 NOT_A_RUN = {  # but what isn't there, or is somebody else's; of other errors the disk is the cause
     *(errno.ENOENT, errno.ENOTDIR, errno.EISDIR, errno.ELOOP, errno.ENAMETOOLONG),
     *(errno.EACCES, errno.EPERM),
@@ -75,11 +75,11 @@ class RunDirectory:
                 see it.
         """
         opened: list[RunDirectory] = []
+        is_auto = flags_in(config).get("resume") == "auto"
 
         def open_it() -> str:
             opened.append(cls(resumed or _make(runs, name), is_new=resumed is None))
-            is_auto = flags_in(config).get("resume") == "auto"
-            opened[0]._lock(link.at_most(LOCK_SECS) if link.current or is_auto else 0)
+            opened[0]._lock()
             if is_auto and resumed and is_finished(resumed):
                 raise UsageError(f"{resumed} has been finished by another process meanwhile.")
             if resumed is None:
@@ -87,6 +87,8 @@ class RunDirectory:
             return str(opened[0].path)
 
         try:
+            if resumed and (link.current or is_auto):
+                _wait_for_lock(resumed, workers)
             path = Path(workers.on_chief(open_it) if workers else open_it())
             if not opened:
                 opened.append(cls(path, is_new=resumed is None, is_chief=False))
@@ -112,11 +114,9 @@ class RunDirectory:
         if kind is not None and self.is_new:
             shutil.rmtree(self.path, ignore_errors=True)
 
-    def _lock(self, secs: float) -> None:
+    def _lock(self) -> None:
         try:
-            if secs and is_locked(self.path):
-                say(f"{self.path} is locked, maybe by a host that was lost: waits {secs:g} seconds")
-            acquire(self._lock_file, "process", secs)
+            acquire(self._lock_file, "process")
         except OSError as error:
             raise UsageError(f"{self.path} can't be written to: {error.strerror}.") from error
 
@@ -244,6 +244,23 @@ def _make(runs: Path, name: str) -> Path:
         except OSError as error:
             raise UsageError(f"{path} can't be made: {error.strerror}.") from error
     raise AssertionError  # the loop has no end
+
+
+def _wait_for_lock(run: Path, workers: Workers | None) -> None:
+    """Wait while a run is locked, as long as a file server may keep the lock of a lost host."""
+    end = time.monotonic() + LOCK_SECS
+
+    def is_kept() -> str:
+        with contextlib.suppress(OSError):  # which `_lock` says
+            if time.monotonic() < end and is_locked(run):
+                return "kept"
+        return ""
+
+    on_chief = workers.on_chief if workers else lambda function: function()
+    if on_chief(is_kept):
+        say(f"{run} is locked, maybe by a host that was lost: waits up to {LOCK_SECS:g} s")
+    while on_chief(is_kept):  # in rounds, so that no worker seems to hang
+        time.sleep(PAUSE_SECS)
 
 
 def _find_unfinished(runs: Path, config: str, defaults: str) -> Path | None:
