@@ -37,6 +37,7 @@ from proof.engine.batches import (
 from proof.engine.callbacks import Event, every_steps
 from proof.engine.data_errors import DataError, reading_errors
 from proof.engine.errors import UsageError
+from proof.engine.loop import Loop
 from proof.engine.random_access import RandomAccess
 from proof.engine.rows import as_example
 from proof.engine.workers import Workers
@@ -538,6 +539,42 @@ def test_bad_examples_of_all_workers_count_together(tmp_path: Path) -> None:
         sentence = r"^2 examples can't be read, on all workers together; "
         with pytest.raises(UsageError, match=sentence) if ends else nullcontext():
             run._report_bad_examples(print)
+
+
+def with_another(run: Loop, own: set[int], of_other: set[int]) -> Loop:
+    """The run as the chief of two workers that can't read these examples."""
+    other = BadExamples(run.run.bad_examples.most)
+    for bad, rows in ((run.run.bad_examples, own), (other, of_other)):
+        for row in rows:
+            bad.add("data", row, "is bad")
+
+    def gather(values: Any) -> Any:
+        numbers = other.numbers()
+        is_length = [*values] == [len(run.run.bad_examples.numbers())]
+        more = [-1] * (len(values) - len(numbers))
+        return np.array([values, [len(numbers)] if is_length else numbers + more])
+
+    run.workers.gather = gather  # type: ignore[method-assign]
+    return run
+
+
+def test_bad_examples_of_other_workers_count_after_a_resume(tmp_path: Path) -> None:
+    settings: dict[str, Any] = {"toy": Toy(), "flags": {"max_bad_examples": 3}}
+    with_another(loop(tmp_path, **settings), {3}, {4, 5})._save()
+    again = loop(tmp_path, resume=True, **settings)  # the other has the list of the chief now
+    with_another(again, {3}, {3})._report_bad_examples(print)
+    for own, of_other in (({3}, {3, 6}), ({3, 6}, set[int]())):  # in the second one process is left
+        again = loop(tmp_path, resume=True, **settings)
+        with pytest.raises(UsageError, match=r"^4 examples can't be read, on all workers"):
+            with_another(again, own, of_other)._report_bad_examples(print)
+
+
+def test_a_bad_example_of_another_worker_that_is_too_many_may_be_mended(tmp_path: Path) -> None:
+    settings: dict[str, Any] = {"toy": Toy(), "flags": {"max_bad_examples": 3}}
+    for row in range(6):  # whatever their order
+        path = tmp_path / str(row)
+        with_another(loop(path, **settings), {row}, {7, 8, 9})._save()
+        loop(path, resume=True, **settings)._report_bad_examples(print)
 
 
 def test_one_bad_example_too_many_ends_a_run_that_can_be_resumed(tmp_path: Path) -> None:

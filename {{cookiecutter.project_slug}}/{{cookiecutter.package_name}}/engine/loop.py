@@ -187,6 +187,7 @@ class Loop:
         self._iterator: Any = None
         self._waited = 0.0  # seconds for data, in all graph calls so far
         self._overflows = 0  # float16 steps dropped up to the latest validation
+        self._bad_before: list[int] = []  # examples that all workers left out before a resume
         parts = "compiling", "training", "waiting for data", "evaluation", "saving"
         self._seconds = dict.fromkeys(parts, 0.0)
 
@@ -520,18 +521,22 @@ class Loop:
         bad = self.run.bad_examples
         for line in bad.news():
             say(line)
-        if not bad.most or self.workers.alone:
-            return
-        # Each worker knows of those that it reads, which may be read by others, too.
-        numbers = bad.numbers()[: bad.most]
-        if self.workers.gather([len(numbers)]).sum() <= bad.most:
-            return
-        of_all = self.workers.gather(numbers + [-1] * (bad.most - len(numbers)))
-        if (found := len(np.unique(of_all[of_all >= 0]))) > bad.most:
+        if bad.most and (found := len(self._bad_examples())) > bad.most:
             raise DataError(
                 f"{found} examples can't be read, on all workers together; --max-bad-examples is "
                 f"{bad.most}."
             )
+
+    def _bad_examples(self) -> list[int]:
+        """A number for each example that a worker has left out, those of this one first."""
+        # Each worker knows of those that it reads, which may be read by others, too.
+        numbers = self.run.bad_examples.numbers()[: self.run.bad_examples.most]
+        most = int(self.workers.gather([len(numbers)]).max())
+        if not most:
+            return self._bad_before
+        of_all = self.workers.gather(numbers + [-1] * (most - len(numbers)))
+        others = of_all[of_all >= 0].astype(int).tolist()
+        return list(dict.fromkeys([*numbers, *self._bad_before, *others]))
 
     def _record(
         self,
@@ -605,6 +610,8 @@ class Loop:
             "validation_steps": self.schedule.validation_steps,
             "monitor": [self.best.column, self.best.larger_is_better],
             "bad_examples": self.run.bad_examples.get_state(),
+            # Not one that is too many, and may be mended.
+            "bad_of_all": self._bad_examples()[: self.run.bad_examples.most],
             "examples": self._examples,
         }
         with self._timed("saving"):
@@ -654,6 +661,7 @@ class Loop:
             say("the training data isn't what it was so far: only a new run would have seen it all")
         self._log.set_state(state["log"])
         self.run.bad_examples.set_state(state.get("bad_examples", []))
+        self._bad_before = state.get("bad_of_all", [])
         self._started -= state["seconds"]
         self._seconds = state["parts"]
         origins = [origin for origin in state.get("origins", ()) if origin]
