@@ -7,11 +7,12 @@ import dataclasses
 import json
 import os
 import signal
-from collections import Counter, deque
+from collections import Counter, defaultdict, deque
 from collections.abc import Callable
+from enum import IntEnum
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, NamedTuple
 from unittest.mock import patch
 
 import keras
@@ -480,6 +481,10 @@ KEPT: list[Any] = [
     [frozenset("a"), deque([1, {2}])],
     {"items of a set": [1]},
     {"numbers of an array": 1},
+    {"number of NumPy": [1, 2]},
+    deque([1, 2], maxlen=2),
+    [np.float16(0.1), np.float64(0.1), np.int8(3), np.bool_(True), np.zeros(())],
+    np.uint64(2**64 - 1),
 ]
 
 
@@ -575,7 +580,36 @@ def test_the_state_of_a_callback_comes_back_with_its_keys_and_tuples(state: Any)
     given: list[Any] = []
     function = SimpleNamespace(get_state=lambda: state, set_state=given.append)
     restore_state(function, json.loads(json.dumps(state_of(function))))
-    assert given == [state]
+    assert repr(given) == repr([state])  # which tells types and lengths, too
+
+
+class Point(NamedTuple):
+    """Something that a callback may keep."""
+
+    x: float
+
+
+class Phase(IntEnum):
+    """Something else."""
+
+    WARM_UP = 1
+
+
+@pytest.mark.quick
+@pytest.mark.parametrize(
+    "part",
+    [Point(1.0), Phase.WARM_UP, Counter("a"), defaultdict(int), np.str_("a"), np.ma.ones(1)],
+    ids=lambda part: type(part).__name__,
+)
+def test_a_state_that_would_come_back_as_another_type_is_refused(part: Any) -> None:
+    function = SimpleNamespace(get_state=lambda: {"a": [part]})
+    sentence = rf"a checkpoint can't hold: an instance of {type(part).__name__}; return numbers, "
+    with pytest.raises(UsageError, match=sentence):
+        state_of(function)
+    # An attribute of a Keras callback comes back as something, or as what it was made.
+    callback = keras.callbacks.Callback()
+    callback.kept = part
+    assert "kept" in _attributes(callback)
 
 
 def test_a_run_is_not_resumed_with_other_callbacks(tmp_path: Path) -> None:

@@ -20,10 +20,20 @@ from .gradients import inner_optimizers
 from .model_inputs import taken_by
 from .types import Run, unique
 
-# What JSON doesn't have, by its name there.
-PAIRS, ARRAY = "pairs of a dict", "numbers of an array"
+# What JSON doesn't have, by its name there, and how it is made again of a list.
+PAIRS, ARRAY, SCALAR = "pairs of a dict", "numbers of an array", "number of NumPy"
+DEQUE = "items of a deque, of at most so many"
 KINDS: dict[str, type[Any]]
-KINDS = {f"items of a {kind.__name__}": kind for kind in (tuple, set, frozenset, deque)}
+KINDS = {f"items of a {kind.__name__}": kind for kind in (tuple, set, frozenset)}
+MADE: dict[str, Callable[[list[Any]], Any]] = {
+    PAIRS: dict,
+    ARRAY: lambda parts: np.array(parts[2], parts[0]).reshape(parts[1]),
+    SCALAR: lambda parts: np.dtype(parts[0]).type(parts[1]),
+    DEQUE: lambda parts: deque(*parts),
+    **KINDS,
+}
+# What comes back as it was; of a subclass, such as a namedtuple, only the items would.
+EXACT = {type(None), bool, int, float, str, list, dict, deque, np.ndarray, *KINDS.values()}
 MOST_NUMBERS = 100_000  # of an array; more belong into a file, or a weight of a model
 
 
@@ -136,14 +146,18 @@ def restore_state(function: Any, saved: dict[str, Any]) -> None:
     function.set_state(from_json_text(saved["state"]))
 
 
-def to_json_text(value: Any) -> str:
+def to_json_text(value: Any, *, exact: bool = True) -> str:
     """A value as JSON that `from_json_text` gives back with the keys of its dicts and its types.
+
+    Args:
+        value: what to write.
+        exact: whether a subclass of these types is refused, or becomes what it is derived from.
 
     Raises:
         TypeError, ValueError, RecursionError: it is, or contains, neither a number, text, a list,
             tuple, set, deque or dict, nor an array of at most `MOST_NUMBERS`.
     """
-    return json.dumps(_marked(value), default=np.generic.item)
+    return json.dumps(_marked(value, exact), default=np.generic.item)
 
 
 def from_json_text(text: str) -> Any:
@@ -151,30 +165,34 @@ def from_json_text(text: str) -> Any:
     return json.loads(text, object_hook=_unmarked)
 
 
-def _marked(value: Any) -> Any:
+def _marked(value: Any, exact: bool) -> Any:
     """The same with what JSON hasn't, such as keys that are no text, as dicts of one list."""
+    marked = partial(_marked, exact=exact)
+    if isinstance(value, np.generic) and value.dtype.kind in "biuf":
+        return {SCALAR: [value.dtype.str, value.item()]}
+    if exact and type(value) not in EXACT:
+        raise TypeError(f"an instance of {type(value).__name__}")
     if isinstance(value, dict):
-        if all(isinstance(key, str) and key not in (PAIRS, ARRAY, *KINDS) for key in value):
-            return {key: _marked(part) for key, part in value.items()}
-        return {PAIRS: [[_marked(key), _marked(part)] for key, part in value.items()]}
+        if all(type(key) is str and key not in MADE for key in value):
+            return {key: marked(part) for key, part in value.items()}
+        return {PAIRS: [[marked(key), marked(part)] for key, part in value.items()]}
     if isinstance(value, np.ndarray) and value.dtype.kind in "biuf":
         if value.size > MOST_NUMBERS:
             raise ValueError(f"an array of {value.size:,} numbers")
         return {ARRAY: [value.dtype.str, value.shape, value.ravel().tolist()]}
+    if isinstance(value, deque):
+        return {DEQUE: [[marked(part) for part in value], value.maxlen]}
     for name, kind in KINDS.items():
         if isinstance(value, kind):
-            return {name: [_marked(part) for part in value]}
-    return [_marked(part) for part in value] if isinstance(value, list) else value
+            return {name: [marked(part) for part in value]}
+    return [marked(part) for part in value] if isinstance(value, list) else value
 
 
 def _unmarked(value: dict[str, Any]) -> Any:
     if len(value) != 1:
         return value
     ((name, parts),) = value.items()
-    if name == ARRAY:
-        dtype, shape, numbers = parts
-        return np.array(numbers, dtype).reshape(shape)
-    return dict(parts) if name == PAIRS else KINDS[name](parts) if name in KINDS else value
+    return MADE[name](parts) if name in MADE else value
 
 
 def _kind(function: Any) -> str:

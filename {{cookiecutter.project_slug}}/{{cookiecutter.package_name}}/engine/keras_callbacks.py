@@ -314,5 +314,5 @@ def _attributes(callback: Any) -> dict[str, str]:
     texts = {}
     for name, value in vars(callback).items():
         with contextlib.suppress(TypeError, ValueError, RecursionError):
-            texts[name] = to_json_text(value)
+            texts[name] = to_json_text(value, exact=False)
     return texts
