@@ -58,9 +58,22 @@ def save(*_):
     (run / "checkpoints/latest/ckpt-1.index").touch()
     sys.exit(138)
 signal.signal(signal.SIGTERM, save)
+def note(name):
+    (run / f"{name}.new").write_text(str(os.getpid()))
+    (run / f"{name}.new").rename(run / name)
+if seed in (60, 61) and words[0] != "--resume":
+    from proof.engine.interrupts import Interrupts
+    if seed == 60 and not os.fork():
+        note("forked")
+        time.sleep(600)
+    with Interrupts() as interrupts:
+        note("started")
+        while not interrupts.received:
+            time.sleep(0.01)
+        time.sleep(3)
+        save()
 with FileLock(run / "lock", timeout=0):
-    (run / "started.new").write_text(str(os.getpid()))
-    (run / "started.new").rename(run / "started")
+    note("started")
     time.sleep({3: 600, 4: 8, 5: 600}.get(seed, 0) if words[0] != "--resume" else 0)
     (run / "history.csv").write_text(f"epoch,step,validation_loss\\n1,1,{seed}\\n")
     (run / "results.json").write_text('{"best_step": 1}')
@@ -190,6 +203,38 @@ def test_a_second_signal_leaves_no_run_training(start: Callable[..., Any], tmp_p
     assert "doesn't wait for what still runs (runs/s/seed=5.log); the same" in said
     until((run_of(tmp_path, 5) / "checkpoints/latest/ckpt-1.index").exists)  # it was told to end
     assert not run_of(tmp_path, 30).exists()
+
+
+@pytest.mark.quick
+@pytest.mark.parametrize(("again", "code"), [(False, RESUMABLE), (True, AT_ONCE)])
+def test_a_run_saves_itself_however_often_it_is_told_to(
+    start: Callable[..., Any], tmp_path: Path, again: bool, code: int
+) -> None:
+    process, run = start(61), run_of(tmp_path, 61)
+    until((run / "started").exists)
+    os.kill(int((run / "started").read_text()), signal.SIGTERM)  # as Slurm sends it to all
+    for _ in range(1 + again):
+        time.sleep(2 * ONE_WISH_SECS)
+        process.send_signal(signal.SIGTERM)
+    ended(process, code)
+    until((run / "checkpoints/latest/ckpt-1.index").exists)
+
+
+@pytest.mark.quick
+def test_what_a_killed_run_has_forked_does_not_pass_for_it(
+    start: Callable[..., Any], tmp_path: Path
+) -> None:
+    process, run = start(60), run_of(tmp_path, 60)
+    until(lambda: (run / "started").exists() and (run / "forked").exists())
+    forked = int((run / "forked").read_text())
+    try:
+        os.kill(int((run / "started").read_text()), signal.SIGKILL)
+        assert "failed with exit code -9" in ended(process, code=1)
+        (run / "checkpoints" / "latest").mkdir(parents=True)
+        (run / "checkpoints" / "latest" / "ckpt-1.index").touch()
+        assert "seed=60: resumed\n[1/1] seed=60: finished" in ended(start(60), code=0)
+    finally:
+        os.kill(forked, signal.SIGKILL)
 
 
 @pytest.mark.quick

@@ -23,7 +23,13 @@ PIPE_BYTES = 1 << 16  # more than signals ever wait to be read
 # limit, as by `sbatch --signal=USR1@60`.
 SIGNALS = [signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGUSR1, signal.SIGUSR2]
 
+# What a sweep sets for its runs: the number of the lock of the run's log, "" where there is none.
+OF_SWEEP = "RUN_OF_SWEEP"
 
+_lock_of_sweep = os.environ.pop(OF_SWEEP, None)  # what the run starts is no run of the sweep
+# A sweep sends SIGTERM when it gets a signal, which its runs may have got themselves: batch systems
+# signal all processes. So it is no second wish to a run that saves.
+_repeated = set() if _lock_of_sweep is None else {signal.SIGTERM}
 _pipes: set[int] = set()  # that tell a thread of signals
 _ignored: dict[int, Any] = {}  # the handlers of signals that a process about to exit ignores
 _masks = threading.local()
@@ -53,7 +59,17 @@ def _forget_in_child() -> None:
     _unblock()
 
 
+def _unlock_in_child() -> None:
+    """Let a forked process, which may outlive the run, not pass for it."""
+    global _lock_of_sweep
+    if _lock_of_sweep:
+        with contextlib.suppress(OSError):
+            os.close(int(_lock_of_sweep))
+    _lock_of_sweep = None
+
+
 os.register_at_fork(before=_block, after_in_parent=_unblock, after_in_child=_forget_in_child)
+os.register_at_fork(after_in_child=_unlock_in_child)
 
 
 class Signaled(SystemExit):
@@ -184,14 +200,15 @@ class Interrupts:
         self.received, self._number = True, number
 
     def _watch(self, reader: int) -> None:
-        asked = False
+        asked, heeded = False, set(self._before)
         while numbers := os.read(reader, PIPE_BYTES):
-            if not self._before.keys() & set(numbers):
+            if not heeded & set(numbers):
                 continue
             if asked:
                 self._at_once()
                 exit_at_once()
             asked = True
+            heeded -= _repeated
             # By what has come until then, not by its time: this thread may get none for a while.
             time.sleep(ONE_WISH_SECS)
             os.set_blocking(reader, False)

@@ -18,7 +18,7 @@ from .command_line import arguments_of, flags_in, parse, to_yaml
 from .compare import compare, draw_comparison
 from .errors import AGAIN, RESUMABLE, UsageError
 from .files import replace_file, writing
-from .interrupts import Interrupts
+from .interrupts import OF_SWEEP, Interrupts
 from .locks import acquire, is_locked, lock_of
 from .run_files import find_run, has_checkpoint, is_finished, read_run, shown
 from .sweep_file import Sweep, read_sweep
@@ -131,9 +131,10 @@ class _Runner:
         arguments = ["--resume", str(path)] if resumed else arguments_of(flags)
         log = _log(self._directory, name)
         with writing(log, AGAIN), log.open("ab") as output, _lock(log) as lock:
+            of_sweep = {OF_SWEEP: str(*lock or ())}
             process = subprocess.Popen(
                 [sys.executable, str(TRAIN), *arguments],
-                env=os.environ | devices(os.environ, slot, self._jobs),
+                env=os.environ | devices(os.environ, slot, self._jobs) | of_sweep,
                 stdin=subprocess.DEVNULL,
                 stdout=output,
                 stderr=subprocess.STDOUT,
@@ -147,10 +148,10 @@ class _Runner:
         """Note which runs have ended."""
         for name, job in list(self._running.items()):
             code = job.process.poll() if job.process else 0
-            path = find_run(self._directory, name)
             if code is None or (job.process is None and self._is_trained(name)):
                 continue
             del self._running[name]
+            path = find_run(self._directory, name)  # only now: it lists a directory
             if path and is_finished(path):
                 run = read_run(path)
                 best = run.best_row.get(run.monitor)
@@ -182,7 +183,7 @@ class _Runner:
             process.wait()
 
     def _stop_at_once(self) -> None:
-        """By a second signal: the runs end by themselves, at once if they have been told before."""
+        """By a second signal: the runs save themselves and end, which nobody waits for."""
         self._terminate()
         logs = [str(_log(self._directory, name)) for name in list(self._running)]
         sys.stderr.write(
