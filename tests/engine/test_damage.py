@@ -23,7 +23,7 @@ import pytest
 import tensorflow as tf
 from filelock import FileLock
 from proof.config import Config
-from proof.engine import checkpoints
+from proof.engine import checkpoints, link
 from proof.engine.callbacks import Event, at_step
 from proof.engine.checkpoints import BestWeights
 from proof.engine.command_line import parse, to_yaml
@@ -706,6 +706,12 @@ def test_a_run_after_an_interrupted_one_of_the_same_process_hears_signals() -> N
             time.sleep(0.01)
             assert interrupts.received
             raise SystemExit
+        assert signal.getsignal(signal.SIGTERM) == signal.SIG_DFL  # nothing says that it exits
+        assert signal.getsignal(signal.SIGINT) == signal.default_int_handler
+    for _ in range(2):
+        with contextlib.suppress(SystemExit), usage_errors(), Interrupts():
+            os.kill(os.getpid(), signal.SIGTERM)
+            raise SystemExit
         assert signal.getsignal(signal.SIGTERM) == signal.SIG_IGN  # while it exits, if it does
     for _ in range(2):
         with pytest.raises(SystemExit, match="138"), usage_errors():  # before training
@@ -833,12 +839,16 @@ def test_processes_that_the_task_forks_have_signals_of_their_own(hooks: str) -> 
 
 @pytest.mark.quick
 @pytest.mark.usefixtures("handlers")
-def test_a_run_that_is_saved_and_about_to_exit_ignores_signals() -> None:
+@pytest.mark.parametrize("is_worker", [False, True])
+def test_a_run_that_is_saved_and_about_to_exit_ignores_signals(is_worker: bool) -> None:
     def train() -> None:
-        with usage_errors(), Interrupts() as interrupts:
-            os.kill(os.getpid(), signal.SIGTERM)
-            assert interrupts.received
-            raise SystemExit(138)
+        with usage_errors():
+            if is_worker:
+                link.accept_sigterm()
+            with Interrupts() as interrupts:
+                os.kill(os.getpid(), signal.SIGTERM)
+                assert interrupts.received
+                raise SystemExit(138)
 
     with pytest.raises(SystemExit, match="138"):
         train()

@@ -53,7 +53,7 @@ def _forget_in_child() -> None:
     if (pipe := signal.set_wakeup_fd(-1)) not in _pipes:
         signal.set_wakeup_fd(pipe)
     for number in SIGNALS:
-        if getattr(signal.getsignal(number), "__module__", "") == __name__:
+        if _is_own(signal.getsignal(number)):
             is_interrupt = number == signal.SIGINT
             signal.signal(number, signal.default_int_handler if is_interrupt else signal.SIG_DFL)
     _unblock()
@@ -134,6 +134,11 @@ def _handler(number: int) -> Any:
     return _ignored.pop(number, handler) if handler == signal.SIG_IGN else handler
 
 
+def _is_own(handler: Any) -> bool:
+    """Whether it is a handler of this module."""
+    return getattr(handler, "__module__", "") == __name__
+
+
 def ignore_signals() -> None:
     """From here on let no launcher's signal change the exit code of a process that has done all.
 
@@ -169,10 +174,8 @@ class Interrupts:
         for number in SIGNALS:
             handler = _handler(number)
             # Ignored on purpose, as by nohup; or the task does something else then.
-            is_own = number.name.startswith("SIGUSR") and (
-                handler != signal.SIG_DFL and getattr(handler, "__module__", "") != __name__
-            )
-            if handler != signal.SIG_IGN and not is_own:
+            of_task = handler != signal.SIG_DFL and not _is_own(handler)
+            if handler != signal.SIG_IGN and not (of_task and number.name.startswith("SIGUSR")):
                 signal.signal(number, self._note)
                 self._before[number] = handler
         # Python runs handlers only between graph calls; bytes on this pipe come at once.
@@ -184,12 +187,16 @@ class Interrupts:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
-        """Give the signals back, or, when the process is about to exit, ignore further ones."""
+        """Give the signals back, or, when the process is about to exit, ignore further ones.
+
+        It is under `ending_in_order`, and not where a notebook or a search calls `main` by itself.
+        """
         signal.set_wakeup_fd(self._wakeup)
         _pipes.remove(self._writer)
         os.close(self._writer)
+        in_order = any(_is_own(handler) for handler in self._before.values())
         for number, handler in self._before.items():
-            if self.received and kind:
+            if self.received and kind and in_order:
                 _ignore(number, handler)
             else:
                 signal.signal(number, handler)
