@@ -20,7 +20,7 @@ from proof.config import Config
 from proof.engine import files, strategy
 from proof.engine.callbacks import at_step, every_epochs, every_steps
 from proof.engine.data_errors import data_errors
-from proof.engine.errors import AGAIN, DataError, UsageError, usage_errors
+from proof.engine.errors import AGAIN, DataError, PassingDataError, UsageError, usage_errors
 from proof.engine.evaluation import Evaluation
 from proof.engine.export import export_models
 from proof.engine.files import replace_file, writing
@@ -175,14 +175,27 @@ def test_what_may_be_over_in_a_moment_is_started_again(
     assert capsys.readouterr().err.startswith("error: history.csv can't be written (")
 
 
-def test_an_example_that_cannot_be_read_is_not_started_again() -> None:
+@pytest.mark.parametrize(
+    ("cause", "code"),
+    [
+        (STALE, "138"),
+        (PassingDataError(), "138"),
+        (tf.errors.UnknownError(None, None, "OSError: [Errno 5] Input/output error: 'a'"), "138"),
+        (OSError(errno.EACCES, "Permission denied", "a file"), "2"),
+        (tf.errors.InvalidArgumentError(None, None, "Invalid PNG"), "2"),
+    ],
+    ids=["stale", "said before", "of python in a pipeline", "not allowed", "damaged"],
+)
+def test_an_example_that_storage_may_give_in_a_moment_is_started_again(
+    cause: Exception, code: str
+) -> None:
     def read() -> None:
         try:
-            raise DataError("Example 7 can't be read.") from STALE
+            raise DataError("Example 7 can't be read.") from cause
         except DataError as error:
             raise UsageError(f"{error} The checkpoints are intact.") from error
 
-    with pytest.raises(SystemExit, match="2"), usage_errors():
+    with pytest.raises(SystemExit, match=code), usage_errors():
         read()
 
 

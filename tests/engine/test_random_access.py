@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+import itertools
 import json
 import os
 import socket
@@ -36,7 +38,7 @@ from proof.engine.batches import (
 )
 from proof.engine.callbacks import Event, every_steps
 from proof.engine.data_errors import DataError, reading_errors
-from proof.engine.errors import UsageError
+from proof.engine.errors import UsageError, code_of
 from proof.engine.loop import Loop
 from proof.engine.random_access import RandomAccess
 from proof.engine.rows import as_example
@@ -600,6 +602,67 @@ def test_one_bad_example_too_many_ends_a_run_that_can_be_resumed(tmp_path: Path)
     resumed.train()
     for a, b in zip(resumed.run.trainable_variables, whole.run.trainable_variables, strict=True):
         np.testing.assert_array_equal(a.numpy(), b.numpy())
+
+
+STALE = OSError(errno.ESTALE, os.strerror(errno.ESTALE), "rows.bin")
+
+
+@pytest.mark.quick
+@pytest.mark.parametrize("most", [0, 3])
+@pytest.mark.parametrize("kind", ["row", "load", "load, for a moment", "stream"])
+def test_storage_that_fails_for_a_moment_makes_no_example_bad(
+    kind: str, most: int, tmp_path: Path
+) -> None:
+    inputs, labels = plain_data(2 * BATCH)
+    failures = itertools.repeat(STALE)
+    if kind == "load, for a moment":
+        failures = iter([ValueError()])
+
+    def example(row: int) -> Any:
+        if row == BAD and (error := next(failures, None)):
+            raise error
+        return inputs[row], labels[row]
+
+    class Rows:
+        def __len__(self) -> int:
+            return 2 * BATCH
+
+        def __getitem__(self, row: int) -> Any:
+            return example(row)
+
+    def load(row: tf.Tensor) -> Any:
+        x, y = tf.numpy_function(example, [row], [inputs.dtype, labels.dtype])
+        return tf.ensure_shape(x, inputs.shape[1:]), tf.ensure_shape(y, ())
+
+    data: Any = {"row": Rows(), "stream": None}.get(kind, RandomAccess(np.arange(2 * BATCH), load))
+    if kind == "stream":
+        stream = tf.data.Dataset.from_generator(
+            lambda: map(example, range(2 * BATCH)),
+            output_signature=(
+                tf.TensorSpec(inputs.shape[1:], inputs.dtype),
+                tf.TensorSpec((), labels.dtype),
+            ),
+        )
+        data = stream.apply(tf.data.experimental.assert_cardinality(2 * BATCH))
+    run = loop(tmp_path, toy=Toy(data=data), flags={"max_bad_examples": most})
+    with pytest.raises(UsageError, match=r"can't be (read|loaded|made)") as found:
+        run.train()
+    assert code_of(found.value) == (2 if kind == "load, for a moment" and not most else 138)
+    assert not run.run.bad_examples.numbers()
+
+
+@pytest.mark.quick
+def test_an_example_is_loaded_again_where_the_pipeline_has_loaded_it() -> None:
+    devices = []
+
+    def load(row: tf.Tensor) -> tf.Tensor:
+        devices.append(tf.zeros(()).device)
+        return row
+
+    split = RandomAccess(np.arange(ROWS), load)
+    with tf.device("CPU:1"):  # as by default a GPU
+        assert split._may_load(BAD)
+    assert devices[0].endswith("CPU:0")
 
 
 def _length(number: tf.Tensor) -> tf.Tensor:

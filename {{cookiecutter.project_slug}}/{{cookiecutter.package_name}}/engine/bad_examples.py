@@ -22,11 +22,12 @@ class BadExamples:
 
     Attributes:
         failure: the sentence for the one that ends the run.
+        may_pass: whether that one isn't bad: storage has failed.
     """
 
     def __init__(self, most: int = 0) -> None:
         self.most = most
-        self.failure = ""
+        self.failure, self.may_pass = "", False
         self._found: dict[tuple[str, int], str] = {}
         self._said = 0
         self._lock = threading.Lock()  # several threads read
@@ -46,12 +47,18 @@ class BadExamples:
         self._found = {(label, row): reason for label, row, reason in state} | self._found
         self._said = len(state)
 
-    def add(self, label: str, row: int, reason: str) -> bool:
-        """Note example `row` of a split, once however often it is read; false: it is too many.
+    def add(self, label: str, row: int, reason: str, *, may_pass: bool = False) -> bool:
+        """Note example `row` of a split, once however often it is read; false: the run ends.
+
+        It is one too many, or storage has failed, in a way that may pass: without the examples of
+        that moment the run would be another one.
 
         It raises nothing: TensorFlow logs what Python raises in a graph, with tracebacks (2.21).
         """
         with self._lock:
+            if may_pass:
+                self.failure, self.may_pass = sentence(row, label, reason), True
+                return False
             self._found.setdefault((label, row), reason)
             if len(self._found) <= self.most:
                 return True

@@ -32,7 +32,7 @@ from .causes import (
     place_of,
     raised_by,
 )
-from .errors import DataError
+from .errors import DataError, PassingDataError
 from .lost_worker import is_lost_worker
 from .random_access import RandomAccess
 from .types import Run
@@ -105,7 +105,8 @@ def data_errors(
             reason += _empty_files(data) if LENGTH.search(str(error)) else ""
             raise DataError(f"The {label} can't be used: {reason}.") from error
         if run.bad_examples.failure:
-            raise DataError(run.bad_examples.failure) from error
+            kind = PassingDataError if run.bad_examples.may_pass else DataError
+            raise kind(run.bad_examples.failure) from error
         if "cache lockfile already exists" in str(error):
             own = "give each worker a file of its own, by engine.cluster.worker_index(), or "
             raise DataError(

@@ -34,6 +34,10 @@ class DataError(UsageError):
     """Data that can't be read, or that the model can't take."""
 
 
+class PassingDataError(DataError):
+    """Data that can't be read now; with exit code 138."""
+
+
 def require_call(function: Any, takes: str, what: str) -> None:
     """Refuse what can't be called with the arguments that `takes` names, such as "batch, seed".
 
@@ -135,18 +139,18 @@ def is_passing(error: BaseException) -> bool:
     """Whether storage has failed Python or TensorFlow in a way that may be over in a moment."""
     if isinstance(error, OSError):
         return error.errno in PASSING
-    # TensorFlow's errors read "... path; Stale file handle [Op:SaveV2]".
-    is_of_tensorflow = type(error).__module__.startswith("tensorflow.")
-    return is_of_tensorflow and any(f"; {os.strerror(n)}" in str(error) for n in PASSING)
+    # TensorFlow's errors read "... path; Stale file handle [Op:SaveV2]", and Python's in a pipeline
+    # "OSError: [Errno 116] Stale file handle: 'path'".
+    is_of_tensorflow, text = type(error).__module__.startswith("tensorflow."), str(error)
+    return is_of_tensorflow and any(
+        f"; {os.strerror(n)}" in text or f"[Errno {n}] " in text for n in PASSING
+    )
 
 
 def code_of(error: BaseException | None) -> int:
-    """The exit code of what is said in one sentence: 138 if the same command may work later.
-
-    Not for an example: the sentence names it, and a person is to look at it.
-    """
-    while error is not None and not isinstance(error, DataError):
-        if is_passing(error):
+    """The exit code of what is said in one sentence: 138 if the same command may work later."""
+    while error is not None:
+        if isinstance(error, PassingDataError) or is_passing(error):
             return RESUMABLE
         error = error.__cause__
     return 2

@@ -15,7 +15,7 @@ import tensorflow as tf
 
 from .bad_examples import BadExamples, sentence
 from .causes import cause_of
-from .errors import DataError, UsageError
+from .errors import RESUMABLE, DataError, UsageError, code_of
 from .rows import (
     Example,
     as_arrays,
@@ -263,8 +263,10 @@ class RandomAccess:
         def note(number: tf.Tensor, row: Any, there: tf.Tensor) -> tuple[Any, tf.Tensor]:
             @without_autograph
             def add(number: np.ndarray, there: np.ndarray, *row: np.ndarray) -> np.bool_:
-                reason = f"can't be loaded{texts_in(row)}"
-                return np.bool_(not there or bad.add(label, int(number), reason))
+                if not there:
+                    return np.bool_(True)
+                reason, may_pass = f"can't be loaded{texts_in(row)}", self._may_load(int(number))
+                return np.bool_(bad.add(label, int(number), reason, may_pass=may_pass))
 
             may_go_on = tf.numpy_function(add, [number, there, *tf.nest.flatten(row)], tf.bool)
             other = tf.nest.map_structure(tf.constant, self._first_example)
@@ -283,6 +285,15 @@ class RandomAccess:
         return load_or_leave_out if bad.most else load
 
     # In NumPy.
+
+    def _may_load(self, number: int) -> bool:
+        """Whether an example that couldn't be loaded isn't bad: storage fails, or did."""
+        try:
+            with tf.device("CPU:0"):  # a GPU takes an index that is out of range
+                self._example(number)
+        except DataError as error:
+            return code_of(error) == RESUMABLE
+        return True
 
     def _read(self, numbers: np.ndarray, label: str, bad: BadExamples) -> list[np.ndarray]:
         """Row numbers int64 S -> the arrays of the rows, each (S, ...), bool S, and bool.
@@ -306,7 +317,8 @@ class RandomAccess:
                 values = self._row(int(numbers[place]), given)
             except DataError as error:
                 there[place] = False
-                if not bad.add(label, int(numbers[place]), str(error)):
+                may_pass = code_of(error) == RESUMABLE
+                if not bad.add(label, int(numbers[place]), str(error), may_pass=may_pass):
                     may_go_on = np.array(False)
                     break
                 continue
