@@ -182,7 +182,7 @@ def submit(cluster: Path, tmp_path: Path) -> Callable[..., list[str]]:
 
 
 SRUN = (
-    "srun|--kill-on-bad-exit=0|--wait=60|python|train.py|--name|job-7|--resume|auto|"
+    "srun|--kill-on-bad-exit=0|--wait=330|python|train.py|--name|job-7|--resume|auto|"
     "--name|two words|"
 )
 REQUEUE = "scontrol|requeue|7|"

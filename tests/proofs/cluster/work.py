@@ -23,7 +23,7 @@ FLAGS = [
     "--precision", "float64", "--randomness", "global_batch", "--validate-every-steps", "50",
     "--validation-steps", "2", "--save-every-secs", "1", "--save-every-epochs", "0",
 ]  # fmt: skip
-SECONDS = 300.0  # for anything that is waited for
+SECONDS = 600.0  # for anything that is waited for, longer than --wait of train.sbatch
 
 # A pause after every ten steps until a job is restarted: a run lasts as long as an event needs.
 CALLBACKS = """
