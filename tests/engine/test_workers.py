@@ -760,23 +760,25 @@ SIGTERM = {
     """,
     "data": "from proof.task import data; data.create_datasets = lambda task: stop()",
     "trace": "from proof.task import steps; steps.TRAIN_STEPS = (lambda *_: stop(),)",
+    "test": "from proof.engine import loop; loop.Loop.test = lambda self: stop()",
 }
 
 
 @pytest.mark.parametrize(
     ("phase", "index"),
-    [("import", 1), ("strategy", 0), ("strategy", 1), ("data", 0), ("trace", 1)],
+    [("import", 1), ("strategy", 0), ("strategy", 1), ("data", 0), ("trace", 1), ("test", 1)],
 )
-def test_sigterm_before_training_ends_all(
+def test_sigterm_outside_of_training_ends_all(
     started: Started, tmp_path: Path, phase: str, index: int
 ) -> None:
     fault = SIGTERM[phase].replace("stop()", "(stop(), time.sleep(600))")
-    runs = start_faulty(started, tmp_path, fault, index=index)
+    flags = SHORT if phase == "test" else LONG
+    runs = start_faulty(started, tmp_path, fault, flags, index=index)
     codes = started.ends()
     assert codes[1 - index] == 138
     assert codes[index] in (143, -signal.SIGTERM)  # the shell calls both 143
     assert last(started, 1 - index).startswith(f"error: Worker {index} (127.0.0.1:")
-    assert not list(runs.glob("*/checkpoints/latest/*"))
+    assert bool(list(runs.glob("*/checkpoints/latest/*"))) == (phase == "test")
 
 
 def test_a_worker_that_ends_while_it_waits_for_the_others_ends_all(

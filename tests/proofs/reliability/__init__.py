@@ -80,7 +80,7 @@ or by a second signal. A signal in the first moments of Python's own start, befo
 read, ends the process by itself, and so does a SIGKILL (137 in a shell) at any time. An error of
 storage that may be over in a moment, such as a stale file handle, is no refusal either:
 {resumable}. These are the codes of a run in one process;
-[several workers](workers.md#what-happens-when) have one more: before training, 143 by SIGTERM.
+[several workers](workers.md#what-happens-when) have one more: outside of training, 143 by SIGTERM.
 
 | | exit code | message |
 | --- | ---: | --- |

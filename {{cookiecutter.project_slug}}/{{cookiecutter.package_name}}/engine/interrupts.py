@@ -1,7 +1,8 @@
 """SIGTERM, SIGHUP, SIGUSR1, SIGUSR2 and Ctrl-C.
 
 In training: finish the graph call, save, exit. Before and after it: end as an error does, so that
-what is open is closed. A second one exits at once, and none disturbs a process that is exiting.
+what is open is closed, but for SIGTERM to one of several workers, which ends it by itself. A second
+one exits at once, and none disturbs a process that is exiting.
 """
 
 from __future__ import annotations
