@@ -82,6 +82,42 @@ def test_batch_normalization_with_a_mask_takes_its_statistics_over_all_replicas(
     assert_parity(Toy(model, data=(words, lengths % CLASSES)))
 
 
+def test_batch_normalization_of_a_mean_far_above_the_spread_is_that_of_one_replica() -> None:
+    """As of air pressure in Pa: in float32 its square has no digits left for the spread."""
+
+    def model() -> keras.Model:
+        x = keras.Input((FEATURES,))
+        return keras.Model(x, layers.Dense(CLASSES)(layers.BatchNormalization(momentum=0.5)(x)))
+
+    inputs, labels = plain_data()
+    pressures = 1e5 + 30 * (inputs - inputs.mean(0)) / inputs.std(0)
+    keras.config.set_floatx("float32")
+    keras.config.set_dtype_policy("float32")
+    toy = Toy(model, data=(pressures, labels))
+    one, two = (train(toy, n, precision="float32", steps=5) for n in (1, 2))
+    for a, b in zip(one.state, two.state, strict=True):
+        np.testing.assert_allclose(b, a, rtol=1e-4)
+    for a, b in zip(one.weights, two.weights, strict=True):
+        np.testing.assert_allclose(b, a, atol=1e-3)
+
+
+def test_batch_normalization_of_one_channel_along_another_axis() -> None:
+    def model() -> keras.Model:
+        x = inputs = keras.Input((FEATURES,))
+        x = layers.BatchNormalization(axis=1)(layers.Reshape((1, FEATURES))(x))
+        return keras.Model(inputs, layers.Dense(CLASSES)(layers.Flatten()(x)))
+
+    assert_parity(Toy(model), (2,))
+
+
+def test_synchronized_batch_normalization_works_outside_of_replicas_too() -> None:
+    """As where a callback calls the model."""
+    one, two, (inputs, _) = build(NORMALIZED).run, build(NORMALIZED, 2).run, plain_data()
+    with two.strategy.scope():
+        outputs = two.model(inputs, training=True)
+    np.testing.assert_allclose(outputs, one.model(inputs, training=True))
+
+
 def test_batch_normalization_is_synchronized_aloud(capsys: pytest.CaptureFixture[str]) -> None:
     build(NORMALIZED, 2)
     assert "synchronized over the replicas: batch_normalization" in capsys.readouterr().out

@@ -21,7 +21,7 @@ def synchronize_batch_normalization(layers: Iterable[keras.layers.Layer]) -> lis
     names = []
     for layer in normalizations(layers):
         layer.synchronized = True
-        layer._moments = _masked_moments(layer, layer._moments)
+        layer._moments = _moments_of_all(layer)
         names.append(layer.name)
     return names
 
@@ -44,24 +44,29 @@ def batch_dependent(layers: Sequence[keras.layers.Layer]) -> list[keras.layers.L
     ]
 
 
-def _masked_moments(layer: keras.layers.BatchNormalization, without_mask: Any) -> Any:
-    """`layer._moments`, also over all replicas where there is a mask (not so in Keras 3.15)."""
+def _moments_of_all(layer: keras.layers.BatchNormalization) -> Any:
+    """`layer._moments` over all replicas, computed as Keras does on one, in two passes.
+
+    Over replicas Keras 3.15 takes no mask, and the variance as E(x^2) - E(x)^2: in float32 nothing
+    is left of it where the mean is some thousand standard deviations, as of air pressure in Pa.
+    """
 
     def moments(inputs: tf.Tensor, mask: tf.Tensor | None) -> tuple[tf.Tensor, tf.Tensor]:
-        if mask is None:
-            return without_mask(inputs, mask)
         context = tf.distribute.get_replica_context()
-        keep = tf.broadcast_to(tf.cast(mask, "bool")[..., tf.newaxis], tf.shape(inputs))
 
         def total(values: tf.Tensor) -> tf.Tensor:  # of each channel
-            own = tf.where(keep, values, tf.zeros((), inputs.dtype))
-            own = tf.reduce_sum(own, layer._reduction_axes, keepdims=True)
-            return context.all_reduce(tf.distribute.ReduceOp.SUM, own)
+            if mask is not None:
+                keep = tf.cast(mask, "bool")[..., tf.newaxis]
+                values = tf.where(keep, values, tf.zeros((), inputs.dtype))
+            own = tf.reduce_sum(values, layer._reduction_axes, keepdims=True)
+            return context.all_reduce(tf.distribute.ReduceOp.SUM, own) if context else own
 
-        count = total(tf.ones_like(inputs)) + keras.config.epsilon()
+        count = total(tf.ones_like(inputs))
+        if mask is not None:
+            count += keras.config.epsilon()  # as Keras does
         mean = total(inputs) / count
-        variance = total(tf.square(inputs - mean)) / count
-        return tf.squeeze(mean), tf.squeeze(variance)
+        variance = total(tf.math.squared_difference(inputs, mean)) / count
+        return tf.squeeze(mean, layer._reduction_axes), tf.squeeze(variance, layer._reduction_axes)
 
     return moments
 
