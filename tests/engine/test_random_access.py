@@ -1094,27 +1094,27 @@ def test_waiting_for_data_is_measured(tmp_path: Path) -> None:
 
 
 @pytest.mark.quick
+@pytest.mark.parametrize("accumulate", [1, 3])
 @pytest.mark.parametrize("mixes", [False, True])
-def test_a_worker_augments_its_own_rows(mixes: bool) -> None:
+def test_a_worker_augments_its_own_rows(mixes: bool, accumulate: int) -> None:
     def augment(batch: Any, seed: tf.Tensor) -> Any:
         images, labels, weights = batch
         noise = tf.random.stateless_uniform((12, 1, 1), seed)
         return images + tf.cast(255 * noise, images.dtype), labels, weights
 
-    augment = augment if mixes else per_example(augment)
-
-    def batches(layout: BatchLayout) -> tuple[Source, list[Any]]:
-        source = Source()
+    def batches(first: int, local: int, augment: Any) -> tuple[Source, list[Any]]:
+        source, layout = Source(), BatchLayout(12, 2, first, local, accumulate)
         training = TrainingBatches(source, layout, seed=3, augment=augment)
         return source, list(training.dataset(0, 5).as_numpy_iterator())
 
-    whole = batches(BatchLayout(12, 2, 0, 2))[1]
-    for worker in (0, 1):
-        source, part = batches(BatchLayout(12, 2, worker, 1))
-        assert len(source.read) == 5 * (12 if mixes else 6) + 1  # the first for shapes and dtypes
+    whole = batches(0, 2, augment)[1]
+    for first, local in ((0, 1), (1, 1), (0, 2)):
+        source, part = batches(first, local, augment if mixes else per_example(partial(augment)))
+        read = 12 if mixes else 6 * local
+        assert len(source.read) == 5 * read + 1  # the first for shapes and dtypes
         for found, wanted in zip(part, whole, strict=True):
             for a, b in zip(found, wanted, strict=True):
-                np.testing.assert_array_equal(a[0], b[worker])
+                np.testing.assert_array_equal(a, b[first : first + local])
 
 
 WORKER = """

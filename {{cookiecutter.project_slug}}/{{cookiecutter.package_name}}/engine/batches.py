@@ -577,7 +577,9 @@ class TrainingBatches:
         size = layout.global_batch_size
         positions = layout.positions
         if self.augment is not None:  # it sees the global batch
-            own = layout.positions.ravel() if hasattr(self.augment, "per_example") else range(size)
+            own = np.arange(size)
+            if hasattr(self.augment, "per_example"):  # in order, as in the global batch
+                own = np.sort(layout.positions, axis=None)
             positions, in_batch = np.asarray(own, np.int32), np.zeros(size, np.int32)
             in_batch[positions] = np.arange(len(positions))  # rows of others hold the first one
         if isinstance(split, tf.data.Dataset):
