@@ -176,10 +176,24 @@ class Parts(optimizers.Optimizer):
             each.apply_gradients(own)
         self.iterations.assign_add(1)
 
+    def held(self) -> Any:
+        return self.optimizers.values()
+
     def _parts(self, grads: Any, variables: Any) -> Iterator[tuple[Any, list[Any]]]:
         pairs = [*zip(grads, variables, strict=True)]
-        for i, each in enumerate(self.optimizers.values()):
+        for i, each in enumerate(self.held()):
             yield each, [(g, v) for g, v in pairs if (len(v.shape) > 1) == i]
+
+
+class Groups(Parts):
+    """The same, of a list of dicts."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.optimizers = [{"of": o, "name": name} for name, o in self.optimizers.items()]
+
+    def held(self) -> Any:
+        return [group["of"] for group in self.optimizers]
 
 
 class Centralized(optimizers.SGD):
@@ -194,6 +208,7 @@ OWN = {
     "one around Adam": lambda: Slow(optimizers.Adam(0.05)),
     "one around one": lambda: Slow(Slow(optimizers.SGD(0.1, momentum=0.9))),
     "a dict of others": Parts,
+    "a list of dicts of others": Groups,
     "changed gradients": lambda: Centralized(0.1, momentum=0.9),
 }
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 
 import keras
 import tensorflow as tf
@@ -18,7 +18,7 @@ def all_optimizers(optimizer: keras.optimizers.Optimizer) -> list[keras.optimize
     """The optimizer, and those that it holds, as a `MultiOptimizer` or a wrapper of one's own."""
     found = [optimizer]
     for each in found:  # which grows
-        for held in _held(each):
+        for held in _held([getattr(each, "optimizers", ()), *vars(each).values()]):
             if all(held is not other for other in found):
                 found.append(held)
     return found
@@ -27,9 +27,8 @@ def all_optimizers(optimizer: keras.optimizers.Optimizer) -> list[keras.optimize
 def inner_optimizers(
     optimizer: keras.optimizers.Optimizer,
 ) -> list[keras.optimizers.Optimizer]:
-    """Those of a `MultiOptimizer`, or of one of your own with a list or a dict of that name."""
-    inner = getattr(optimizer, "optimizers", ())
-    return [*(inner.values() if isinstance(inner, dict) else inner)]
+    """Those in the attribute `optimizers`, of a `MultiOptimizer` or of one of your own."""
+    return [*_held(getattr(optimizer, "optimizers", ()))]
 
 
 def all_variables(optimizer: keras.optimizers.Optimizer) -> list[keras.Variable]:
@@ -45,13 +44,13 @@ def rates_of(optimizer: keras.optimizers.Optimizer) -> list[tf.Tensor]:
     return [tf.cast(tf.convert_to_tensor(rate), keras.config.floatx()) for rate in rates]
 
 
-def _held(optimizer: keras.optimizers.Optimizer) -> Iterator[keras.optimizers.Optimizer]:
-    """The optimizers among its attributes, and in their lists and dicts."""
-    for value in [getattr(optimizer, "optimizers", ()), *vars(optimizer).values()]:
-        parts: Iterable[object] = value if isinstance(value, list | tuple) else [value]
-        if isinstance(value, dict):
-            parts = value.values()
-        yield from (each for each in parts if isinstance(each, keras.optimizers.Optimizer))
+def _held(value: object) -> Iterator[keras.optimizers.Optimizer]:
+    """The optimizers in a value, also in lists, tuples and dicts of lists, tuples and dicts."""
+    if isinstance(value, keras.optimizers.Optimizer):
+        yield value
+    elif isinstance(value, dict | list | tuple):
+        for part in value.values() if isinstance(value, dict) else value:
+            yield from _held(part)
 
 
 def build_optimizer(optimizer: keras.optimizers.Optimizer, variables: list[keras.Variable]) -> None:
