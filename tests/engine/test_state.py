@@ -626,9 +626,10 @@ def test_the_best_weights_come_with_what_evaluation_read_then(tmp_path: Path) ->
     assert evaluation.evaluate("test")["test_loss"] == tested
 
 
+@pytest.mark.parametrize("sequential", [True, False])
 @pytest.mark.parametrize("in_model", [True, False])
 def test_a_model_that_reads_what_is_no_weight_is_not_predicted_without_its_steps(
-    in_model: bool, tmp_path: Path
+    in_model: bool, sequential: bool, tmp_path: Path
 ) -> None:
     gain = tf.Variable(1.0)
 
@@ -640,7 +641,11 @@ def test_a_model_that_reads_what_is_no_weight_is_not_predicted_without_its_steps
         losses = plain_step(run, batch, replica)
         return {name: loss * tf.cast(gain, loss.dtype) for name, loss in losses.items()}
 
-    toy = Toy(model_with(Gained)) if in_model else Toy(train_steps=(step,))
+    def model() -> keras.Model:
+        made = model_with(Gained if in_model else layers.Identity)()
+        return keras.Sequential([keras.Input((FEATURES,)), made]) if sequential else made
+
+    toy = Toy(model) if in_model else Toy(model, train_steps=(step,))
     run = loop(tmp_path, [at_step(1, lambda event: gain.assign(0.5))], toy=toy, num_steps=4)
     run.train()
     built, outside = build(toy), Outside()

@@ -15,8 +15,8 @@ import tensorflow as tf
 from .causes import cause_of
 from .errors import AGAIN, UsageError
 from .files import has_wildcards, plain_name, writing
+from .model_inputs import input_of
 from .output import PACKAGE
-from .predict import input_of
 from .types import Run
 
 # Of the largest output: another order of operations is rounded otherwise.

@@ -1,4 +1,4 @@
-"""Which inputs of a dict a model takes: Keras would feed the others in silence.
+"""The inputs of a model, and which of a dict it takes: Keras would feed the others in silence.
 
 A model of a dict of inputs flattens the dict that it is given in the order of its keys, and pairs
 that with its own inputs: of {numeric, patient, sex} a model of {numeric, sex} takes the patient
@@ -16,6 +16,20 @@ from keras.src.models.functional import Functional
 from .causes import current_place
 from .errors import UsageError
 from .inner_functions import StepScope
+
+
+def input_of(model: keras.Model) -> Any:
+    """The nest of a model's symbolic inputs; a Sequential has no `input` yet (Keras 3.15).
+
+    Raises:
+        UsageError: it is a subclass of keras.Model, which has none.
+    """
+    if not getattr(model, "inputs", None):
+        raise UsageError(
+            f"The model {model.name} has no symbolic inputs; make it with keras.Model(inputs, "
+            "outputs) or keras.Sequential."
+        )
+    return model.inputs[0] if isinstance(model, keras.Sequential) else model.input
 
 
 def taken_by(model: keras.Model, inputs: Any) -> Any:

@@ -16,6 +16,7 @@ import tensorflow as tf
 
 from .errors import UsageError
 from .gradients import all_variables
+from .model_inputs import input_of
 from .types import Run, unique
 
 SMALL = 1_000  # numbers
@@ -102,7 +103,7 @@ class Outside:
             if not getattr(model, "inputs", None):
                 continue
             inputs = keras.tree.map_structure(
-                lambda t: tf.TensorSpec(t.shape, t.dtype), model.input
+                lambda t: tf.TensorSpec(t.shape, t.dtype), input_of(model)
             )
             call = tf.function(lambda x, model=model: model(x, training=False), autograph=False)
             graph = call.get_concrete_function(inputs).graph

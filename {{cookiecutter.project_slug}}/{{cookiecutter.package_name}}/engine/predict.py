@@ -28,7 +28,7 @@ from .causes import cause_of, message_of
 from .data_errors import reading_errors, split_label
 from .errors import AGAIN, UsageError, is_out_of_memory
 from .files import replace_file, writing
-from .model_inputs import taken_by
+from .model_inputs import input_of, taken_by
 from .prediction_table import PredictionTable
 from .run_files import SPLITS
 from .types import Run
@@ -339,20 +339,6 @@ def model_of(run: Run, name: str) -> keras.Model:
     if len(run.trained_models) > 1:
         raise UsageError(f"this run has several models; add --model with one of: {names}.")
     return run.model
-
-
-def input_of(model: keras.Model) -> Any:
-    """The nest of a model's symbolic inputs; a Sequential has no `input` yet (Keras 3.15).
-
-    Raises:
-        UsageError: it is a subclass of keras.Model, which has none.
-    """
-    if not getattr(model, "inputs", None):
-        raise UsageError(
-            f"The model {model.name} has no symbolic inputs; make it with keras.Model(inputs, "
-            "outputs) or keras.Sequential."
-        )
-    return model.inputs[0] if isinstance(model, keras.Sequential) else model.input
 
 
 def _fit(inputs: Any, model: keras.Model, file: Path) -> Any:
