@@ -411,6 +411,19 @@ def test_a_file_that_cannot_be_used_gets_a_sentence(
         list(predict_files(model_with(FORMS["one"]), [tmp_path / "inputs.npy"], tmp_path / "out"))
 
 
+@pytest.mark.parametrize("kind", ["f8", "g", "G"])
+def test_only_long_doubles_have_too_many_digits(
+    kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    np.save(tmp_path / "inputs.npy", np.zeros((3, FEATURES), kind))
+    if kind == "f8":  # as on a Mac with an ARM processor, where both have 8 bytes
+        monkeypatch.setattr(np, "longdouble", np.float64)
+        assert read_inputs(tmp_path / "inputs.npy").dtype == "f8"
+    elif np.dtype("g").itemsize > 8:
+        with pytest.raises(UsageError, match=r"holds (float|complex)\d+: a model takes num"):
+            read_inputs(tmp_path / "inputs.npy")
+
+
 @pytest.mark.parametrize("form", FORMS)
 def test_predictions_are_written_as_a_whole_or_not_at_all(form: str, tmp_path: Path) -> None:
     model, (few, many) = model_with(FORMS[form]), (tmp_path / "x.npy", tmp_path / "b" / "x.npy")

@@ -77,7 +77,7 @@ def read_inputs(file: Path) -> Any:
     if len({len(array) for array in arrays}) > 1:
         raise UsageError(f"{file} holds arrays of different lengths; each row is an example.")
     for array in arrays:
-        if array.dtype.kind not in "biufcSU" or array.dtype == np.longdouble:
+        if array.dtype.kind not in "biufcSU" or array.dtype.char in "gG":  # long doubles
             raise UsageError(f"{file} holds {array.dtype}: a model takes numbers or strings.")
     return inputs
 
