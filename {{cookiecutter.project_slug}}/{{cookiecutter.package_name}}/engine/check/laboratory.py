@@ -15,7 +15,7 @@ import tensorflow as tf
 from ..batches import TrainingBatches, on_replicas
 from ..distributed_steps import loss_counts
 from ..gradients import all_optimizers
-from ..model_inputs import taken_by
+from ..model_inputs import input_of, taken_by
 from ..outside import variables_outside
 from ..replicas import batch_dependent, normalizations
 from ..types import Run, Step
@@ -414,9 +414,8 @@ class Laboratory(Runs):
         seen: dict[str, set[bool]] = {}
         with layers_recorded(self.run, seen), contextlib.suppress(Exception):
             for model in self.run.models.values():
-                symbols = model.inputs[0] if isinstance(model, keras.Sequential) else model.input
                 zeros = tf.nest.map_structure(
-                    lambda t: tf.zeros([size or 2 for size in t.shape], t.dtype), symbols
+                    lambda t: tf.zeros([size or 2 for size in t.shape], t.dtype), input_of(model)
                 )
                 model(zeros, training=False)
         self.reset()
