@@ -96,6 +96,8 @@ TASKS = {
                 keras.Input((FEATURES,)),
                 layers.Dense(8, activation="tanh"),
                 layers.Dropout(0.3),
+                layers.Dense(8, activation="tanh"),
+                layers.Dropout(0.3),
                 layers.Dense(CLASSES),
             ]
         ),
@@ -115,6 +117,20 @@ SLOW = ("forgotten rows", "forgotten columns")  # to be traced
 )
 def test_n_replicas_train_like_one_with_random_numbers(name: str, accumulate: int) -> None:
     assert_parity(TASKS[name], steps=6, accumulate=accumulate, randomness="global_batch")
+
+
+@pytest.mark.parametrize("name", ["step", "frames"])
+def test_one_or_two_rows_on_each_replica_draw_like_four_on_one(name: str) -> None:
+    """As many as a seed has numbers, and as parts that the step makes of a batch."""
+    flags: dict[str, Any] = {"steps": 2, "steps_per_call": 2, "global_batch_size": 4}
+    assert_parity(TASKS[name], (2, 4), randomness="global_batch", **flags)
+
+
+@pytest.mark.quick
+def test_two_rows_get_the_same_numbers_though_a_seed_has_two() -> None:
+    with drawing_for(Place(2, tf.constant(0), 1, "same_rows")):
+        one, other = tf.random.stateless_normal((2, 3), tf.constant([1, 2]))
+    np.testing.assert_array_equal(one, other)
 
 
 def test_otherwise_each_replica_draws_numbers_of_its_own() -> None:

@@ -52,7 +52,7 @@ class Devices:
     # pause of a single worker (a callback, filling a shuffle buffer, a slow disk)
     hang_timeout: float = 300.0
     # replica: each draws its own dropout and noise; global_batch: the same numbers on any number of
-    # replicas, which costs more
+    # replicas, which costs more; not of weights whose shape has a multiple of a replica's rows
     randomness: Literal["replica", "global_batch"] = "replica"
     # dtype of computation; bfloat16 and float16 keep float32 weights; float64 is for comparing runs
     precision: Literal["float32", "bfloat16", "float16", "float64"] = "float32"

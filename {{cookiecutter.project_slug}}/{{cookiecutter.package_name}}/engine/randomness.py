@@ -4,6 +4,9 @@ Each replica draws for its own rows, with a seed of its own: right in distributi
 numbers on another number of replicas. With `--randomness global_batch` every replica draws for the
 whole global batch, with a seed that all share, and takes its rows: N replicas draw what one does.
 In 16 bits they are those of 32 bits, so that both compare; XLA draws others (TF 2.21).
+
+What is drawn by a shape alone, such as noise of weights, is for rows of the batch if it has as many
+rows as a replica, or a multiple, or an axis so long: it can't be known.
 """
 
 from __future__ import annotations
@@ -21,7 +24,8 @@ from tensorflow.python.ops.control_flow_v2_func_graphs import WhileBodyFuncGraph
 # "same_rows": every row gets the same numbers, so that `check` may exchange rows.
 Randomness = Literal["replica", "global_batch", "same_rows"]
 
-SAME_ROWS = "same_rows"  # in the names of operations that draw so
+# In the names of operations that draw so.
+SAME_ROWS, OWN_ROWS, MERGED_ROWS = "same_rows", "own_rows", "own_rows_merged"
 NAMES = ("uniform", "normal", "truncated_normal", "gamma", "binomial", "poisson", "categorical")
 HALVES = (tf.float16, tf.bfloat16)
 SLICE_MASKS = ("begin_mask", "end_mask", "ellipsis_mask", "new_axis_mask", "shrink_axis_mask")
@@ -103,7 +107,8 @@ def _replaced(original: Callable[..., Any]) -> Callable[..., Any]:
         rows = sizes[0] if sizes else 0
         if not isinstance(rows, int):
             return _drawn_for(rows, draw, original, arguments, place)
-        # Numbers for something else than the rows of a batch are the same on every replica.
+        # Numbers for something else than the rows of a batch are the same on every replica. One row
+        # divides everything, but of one video, too, frames are merged with the axis of the batch.
         if not rows or rows % place.rows or _is_variable(first):
             shape = [size if isinstance(size, int) else 0 for size in sizes]
             if place.rows not in shape[1:] or "shape" not in arguments or _has_parts(arguments):
@@ -235,7 +240,8 @@ def _own_rows(original: Any, arguments: dict[str, Any], rows: int, place: Place)
     in a concatenation of two batches; but those of one example are together where a reshape merged
     its parts, such as the frames of a video, with the axis of the batch.
     """
-    own = rows if _are_merged(arguments.get("x"), place.rows) else place.rows
+    are_merged = _are_merged(arguments.get("x"), place.rows)
+    own = rows if are_merged else place.rows
     parts, replicas = rows // own, place.num_replicas
 
     def for_all(value: Any) -> Any:
@@ -248,7 +254,8 @@ def _own_rows(original: Any, arguments: dict[str, Any], rows: int, place: Place)
     drawn = original(**whole)
     rest = _sizes_of(drawn)[1:]
     split = tf.reshape(drawn, [parts, replicas, own, *rest])
-    return tf.reshape(tf.gather(split, place.index, axis=1), [rows, *rest])
+    with tf.name_scope(MERGED_ROWS if are_merged else OWN_ROWS):
+        return tf.reshape(tf.gather(split, place.index, axis=1), [rows, *rest])
 
 
 def _are_merged(tensor: Any, rows: int) -> bool:
@@ -257,6 +264,8 @@ def _are_merged(tensor: Any, rows: int) -> bool:
         return False
     while True:
         op, wanted = tensor.op, tensor.shape[0]
+        if OWN_ROWS in op.name:  # of a draw before, which has found out
+            return MERGED_ROWS in op.name
         if op.type == "Reshape" and op.inputs[0].shape[:1] == [rows]:
             return True
         before = (t for t in op.inputs if t.shape.rank and t.shape[0] == wanted)
@@ -271,7 +280,7 @@ def _same_rows(original: Any, arguments: dict[str, Any], rows: int) -> tf.Tensor
         shape = arguments.get("noise_shape")
         _, *rest = _sizes_of(arguments["x"]) if shape is None else _sizes_in(shape)
         return original(**arguments | {"noise_shape": [1, *rest]})
-    if not any(_has_rows(value, rows) for value in arguments.values()):
+    if not _with_a_row_each(arguments, rows):
         return tf.repeat(original(**_with_rows(arguments, rows, 1, None)), rows, axis=0)
     each = [original(**_with_rows(arguments, rows, 1, lambda v, i=i: v[i : i + 1]))
             for i in range(rows)]  # fmt: skip
@@ -286,7 +295,7 @@ def _has_parts(arguments: dict[str, Any]) -> bool:
 
 def _with_rows(arguments: dict[str, Any], rows: int, wanted: int, change: Any) -> dict[str, Any]:
     """The arguments for `wanted` rows instead of `rows`, those with a row each by `change`."""
-    changed = {n: change(v) if _has_rows(v, rows) else v for n, v in arguments.items()}
+    changed = arguments | {n: change(arguments[n]) for n in _with_a_row_each(arguments, rows)}
     for name in ("shape", "noise_shape"):
         if arguments.get(name) is not None:
             first, *rest = _sizes_in(arguments[name])
@@ -295,5 +304,13 @@ def _with_rows(arguments: dict[str, Any], rows: int, wanted: int, change: Any) -
     return changed
 
 
-def _has_rows(value: Any, rows: int) -> bool:
-    return bool(tf.is_tensor(value) and value.shape.rank and value.shape[0] == rows)
+def _with_a_row_each(arguments: dict[str, Any], rows: int) -> list[str]:
+    """The names of the arguments with a row for each; a seed or a shape may be as long, too."""
+    return [
+        name
+        for name, value in arguments.items()
+        if name not in ("seed", "shape", "noise_shape")
+        and tf.is_tensor(value)
+        and value.shape.rank
+        and value.shape[0] == rows
+    ]
