@@ -248,6 +248,20 @@ def test_a_write_that_would_be_lost() -> None:
         train(Toy(train_steps=(step,)), steps=1, steps_per_call=1)
 
 
+@pytest.mark.quick
+@pytest.mark.parametrize("around", [lambda draw, x: draw(x), tf.map_fn], ids=["plain", "in a loop"])
+def test_random_numbers_of_no_model(around: Callable[..., Any]) -> None:
+    dropout = keras.layers.Dropout(0.5)
+    for draw in lambda x: x + keras.random.normal(x.shape), lambda x: dropout(x, training=True):
+
+        def step(run: Run, batch: Any, replica: Replica, draw: Any = draw) -> dict[str, tf.Tensor]:
+            inputs, *rest = batch
+            return plain_step(run, (around(draw, inputs), *rest), replica)
+
+        with pytest.raises(UsageError, match=r"no model and no metric .* use replica\.seed"):
+            train(Toy(train_steps=(step,)), steps=1, steps_per_call=1)
+
+
 def assigns_in_a_branch(run: Run) -> None:
     variable = run.model.get_layer("logits").bias
     tf.cond(run.metrics["accuracy"].count > 0, lambda: variable.assign(variable * 2), lambda: 1)

@@ -272,7 +272,7 @@ class _Scope(StepScope):
             return super().get_current_value(variable)
         if (graph, id(variable)) not in self._inside:
             with self._graph.as_default():
-                seed = super().get_current_value(variable)
+                seed = tf.convert_to_tensor(variable.value)  # also of no model: refused at the end
                 super().add_update((variable, seed + tf.constant([1, 0], seed.dtype)))
             self._inside[graph, id(variable)] = in_round(seed, graph, self._graph)
         return self._inside[graph, id(variable)]
