@@ -118,6 +118,18 @@ def test_synchronized_batch_normalization_works_outside_of_replicas_too() -> Non
     np.testing.assert_allclose(outputs, one.model(inputs, training=True))
 
 
+class Small(layers.Layer):  # type: ignore[misc]
+    """Adds a loss of its outputs."""
+
+    def call(self, x: tf.Tensor) -> tf.Tensor:
+        self.add_loss(tf.reduce_mean(tf.square(x)))
+        return x
+
+
+def test_losses_of_layers_before_a_synchronized_one_count_on_every_replica() -> None:
+    assert_parity(Toy(model_with(Small, layers.BatchNormalization)), (2,))
+
+
 def test_batch_normalization_is_synchronized_aloud(capsys: pytest.CaptureFixture[str]) -> None:
     build(NORMALIZED, 2)
     assert "synchronized over the replicas: batch_normalization" in capsys.readouterr().out

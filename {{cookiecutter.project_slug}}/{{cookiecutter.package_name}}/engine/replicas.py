@@ -1,4 +1,4 @@
-"""State that differs per replica: random seeds, normalization statistics."""
+"""State that differs per replica: random seeds, normalization statistics, losses of layers."""
 
 from __future__ import annotations
 
@@ -7,7 +7,9 @@ from typing import Any
 
 import keras
 import tensorflow as tf
+from keras.src.backend.common.stateless_scope import get_stateless_scope  # nothing public tells it
 
+from .inner_functions import StepScope
 from .types import Run
 
 
@@ -160,3 +162,18 @@ def derive_seeds(
     return tf.random.stateless_uniform(
         (number, 2), (tf.constant(run.seed, tf.int64), place), None, None, tf.uint32
     )
+
+
+def _loss_ids(layer: keras.layers.Layer) -> set[int]:
+    """Which losses a layer has added, of those in the scope; in a step its own.
+
+    In Keras 3.15 each call of the model forgets which. Where replicas wait for each other, as in a
+    synchronized layer, one is traced amid the call of another: that one's losses would vanish.
+    """
+    scope = get_stateless_scope()
+    if isinstance(scope, StepScope):
+        return scope.loss_ids[id(layer)]
+    return vars(layer).setdefault("_loss_ids", set())
+
+
+keras.layers.Layer._loss_ids = property(_loss_ids, lambda layer, ids: None)
