@@ -56,7 +56,8 @@ class Devices:
     randomness: Literal["replica", "global_batch"] = "replica"
     # dtype of computation; bfloat16 and float16 keep float32 weights; float64 is for comparing runs
     precision: Literal["float32", "bfloat16", "float16", "float64"] = "float32"
-    # compile forward and backward with XLA; auto: on accelerators, where the model allows it
+    # compile forward and backward with XLA; auto: on accelerators, unless a step sums over the
+    # replicas or takes strings; what else XLA can't compile needs off
     jit: Literal["auto", "on", "off"] = "auto"
     # bucket size in megabytes for summing gradients over the replicas during the backward pass;
     # needs --jit off; 0: sum all gradients at once after it
