@@ -96,6 +96,7 @@ from .faulty import (
     frozen_model,
     growing,
     growing_with_run,
+    half_of_the_steps,
     headed_by,
     heads_by,
     heads_validated,
@@ -2036,6 +2037,13 @@ def woken_later() -> Toy:
         return keras.optimizers.MultiOptimizer(lambda v: slow if "bias" in v.path else fast)
 
     return sound(optimizer=create_optimizer, callbacks=lambda: [at_step(20, wake)])
+
+
+def one_after_the_other() -> Toy:
+    """A discriminator that learns in the first half of a run, and a generator that goes on."""
+    return replace(GAN, optimizer=lambda: {
+        "discriminator": half_of_the_steps(0.5), "generator": keras.optimizers.SGD(0.1),
+    })  # fmt: skip
 
 
 def random_channels() -> dict[str, keras.Model]:
@@ -4185,6 +4193,7 @@ SUSPICIOUS: list[tuple[str, Callable[[], Toy]]] = [
     ("every weight moves", faded_in),
     ("random numbers differ", lambda: with_step(same_for_some_steps)),
     ("learning rate", woken_later),
+    ("learning rate", one_after_the_other),
     ("every weight moves", woken_later),
     ("every weight moves", lambda: replace(GAN, model=random_channels)),
     ("regularization", lambda: with_step(in_the_middle, model=REGULARIZED, metrics=dict)),

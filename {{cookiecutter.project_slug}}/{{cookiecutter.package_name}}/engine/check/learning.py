@@ -349,10 +349,16 @@ def _ends_early(
     # some time before the end.
     drops = np.flatnonzero(np.diff(rates))
     is_stepped = rates[-1] > 0 and 1 < len(drops) < 10 and drops[-1] >= 40
-    goes_on = is_stepped or bool(np.all(np.diff(rates) < 0))
+    goes_on = is_stepped or bool(np.all(np.diff(rates) < 0)) or _leaves_others(lab, optimizer)
     return (look if share >= 40 and goes_on else wrong)(
         seen, "the schedule is shorter than the run: it counts train steps, not epochs", GIVEN
     )
+
+
+def _leaves_others(lab: Laboratory, optimizer: keras.optimizers.Optimizer) -> bool:
+    """Whether another optimizer learns to the end: one model first, then what builds on it."""
+    others = (rates for o, rates in lab.rates_of_run.items() if o is not optimizer)
+    return any(rates[90:].max() > 1e-3 * rates.max() for rates in others)
 
 
 def _lasts_beyond_epochs(
