@@ -864,6 +864,40 @@ def test_layers_of_keras_augment_alike_when_a_batch_is_made_again() -> None:
 
 
 @pytest.mark.quick
+def test_layers_of_keras_augment_each_round_of_a_loop_and_what_comes_after_it() -> None:
+    noise = keras.layers.GaussianNoise(1.0)
+
+    def augment(batch: Any, seed: tf.Tensor) -> Any:
+        zeros = tf.zeros((LAYOUT.global_batch_size, 1), keras.config.floatx())
+        each = tf.map_fn(lambda row: noise(row, training=True), zeros)
+        return tf.concat([each, noise(zeros, training=True)], 1), *batch[1:]
+
+    batches = TrainingBatches((IMAGES, LABELS), LAYOUT, augment=augment)
+    once, again = ([x.numpy() for x, *_ in batches.dataset(0, 2)] for _ in range(2))
+    np.testing.assert_array_equal(once, again)
+    assert len(np.unique(once)) == np.size(once)
+
+
+@pytest.mark.quick
+@pytest.mark.parametrize("decorate", [lambda augment: augment, tf.function], ids=["no", "yes"])
+def test_a_function_that_would_keep_its_random_numbers_is_refused(decorate: Any) -> None:
+    flip = keras.layers.RandomFlip()
+
+    @tf.function
+    def view(images: tf.Tensor) -> Any:
+        return flip(images, training=True)
+
+    @decorate
+    def augment(batch: Any, seed: tf.Tensor) -> Any:
+        images, *others = batch
+        return {"a": view(images), "b": view(images)}, *others
+
+    batches = TrainingBatches((IMAGES, LABELS), LAYOUT, augment=augment)
+    with pytest.raises(UsageError, match=r"^The augmentation calls view, .* first call; [^;]*\.$"):
+        batches.dataset(0, 1)
+
+
+@pytest.mark.quick
 def test_a_variable_that_an_augmentation_reads_must_stay(tmp_path: Path) -> None:
     strength = tf.Variable(1.0, name="strength")
 

@@ -16,7 +16,7 @@ import tensorflow as tf
 
 from . import cluster
 from .bad_examples import BadExamples
-from .causes import cause_of, mend_of_dtypes
+from .causes import cause_of, mend_of_dtypes, message_of
 from .errors import DataError, UsageError, require_call
 from .output import say
 from .random_access import (
@@ -397,16 +397,16 @@ def shuffled(places: tf.Tensor, examples: int, seed: int) -> tf.Tensor:
 
 def seeded(augment: Augment) -> Augment:
     """An augmentation whose layers of Keras draw by its seed, as its own random numbers do."""
-
+    function = augment
     if isinstance(augment, tf.types.experimental.PolymorphicFunction):
-        # Its graph is that of the first dataset, and has the seed of that one.
-        augment = tf.function(augment.python_function)
+        function = augment.python_function
 
     def augmented(batch: Any, seed: tf.Tensor) -> Any:
         with SeededScope(seed):
-            return augment(batch, seed)
+            return function(batch, seed)
 
-    return augmented
+    # Not itself: its graph is that of the first dataset, and has the seed of that one.
+    return augmented if function is augment else tf.function(augmented)
 
 
 def per_example(augment: Augment) -> Augment:
@@ -608,6 +608,9 @@ class TrainingBatches:
             place_seed = tf.stack([tf.constant(seed, tf.int64), place])
             try:
                 batch = augment(batch, place_seed)
+            except UsageError as error:  # autograph wraps its words around the sentence
+                sentence = message_of(error).removeprefix("UsageError: ")
+                raise UsageError(f"{sentence}.") from error
             except (TypeError, ValueError) as error:  # perhaps of mixed dtypes
                 if not (mend := mend_of_dtypes(error, keras.config.floatx())):
                     raise

@@ -8,8 +8,11 @@ from typing import Any
 import keras
 import tensorflow as tf
 from keras.src.backend.common.stateless_scope import get_stateless_scope  # nothing public tells it
+from tensorflow.python.framework.func_graph import FuncGraph  # none is public
 
+from .errors import UsageError
 from .inner_functions import StepScope
+from .randomness import in_round
 from .types import Run
 
 
@@ -116,15 +119,57 @@ class SeededScope(keras.StatelessScope):
     def __init__(self, seed: tf.Tensor) -> None:
         super().__init__()
         self._seed = seed
+        self._graph = tf.compat.v1.get_default_graph()
+        # Those in branches and loops, whose tensors can't be used outside of them.
+        self._inside: dict[tuple[tf.Graph, int], tf.Tensor] = {}
 
     def get_current_value(self, variable: keras.Variable) -> Any:
-        """The value that is read here."""
-        if is_random_state(variable) and id(variable) not in self.state_mapping:
+        """The value that is read here; a random state differs in each round of a loop.
+
+        Raises:
+            UsageError: a random state is read in what tf.function decorates.
+        """
+        graph = tf.compat.v1.get_default_graph()
+        if not is_random_state(variable):
+            return super().get_current_value(variable)
+        if graph is self._graph:
+            return self._state(variable)
+        if (graph, id(variable)) not in self._inside:
+            self._require_no_function(graph)
+            with self._graph.as_default():
+                state = self._state(variable)
+                super().add_update((variable, state + tf.constant([1, 0], state.dtype)))
+            self._inside[graph, id(variable)] = in_round(state, graph, self._graph)
+        return self._inside[graph, id(variable)]
+
+    def add_update(self, update: tuple[keras.Variable, Any]) -> None:
+        """Keep a new value."""
+        variable, value = update
+        graph = tf.compat.v1.get_default_graph()
+        if graph is not self._graph and is_random_state(variable):
+            self._inside[graph, id(variable)] = value
+        else:
+            super().add_update(update)
+
+    def _state(self, variable: keras.Variable) -> tf.Tensor:
+        """The value outside of branches and loops."""
+        if id(variable) not in self.state_mapping:
             number = len(self.state_mapping) + 1  # 0: the seed itself, which the task uses
             seed = self._seed + tf.constant([number << 32, 0], tf.int64)
             state = tf.random.stateless_uniform((2,), seed, None, None, tf.uint32)
-            self.add_update((variable, tf.cast(state, variable.dtype)))
+            super().add_update((variable, tf.cast(state, variable.dtype)))
         return super().get_current_value(variable)
+
+    def _require_no_function(self, graph: tf.Graph) -> None:
+        """Refuse one that has a graph of its own, which keeps the states of its first call."""
+        while graph is not self._graph:
+            if type(graph) is FuncGraph:  # those of branches and loops are of its subclasses
+                raise UsageError(
+                    f"The augmentation calls {graph.name}, which draws by Keras and is decorated "
+                    "with tf.function: it would keep the random numbers of its first call; "
+                    "decorate only what create_augment in task/data.py returns."
+                )
+            graph = graph.outer_graph
 
 
 def derive_seeds(
