@@ -41,6 +41,7 @@ def test_a_stream_can_be_shuffled_after_the_default_seed_is_set() -> None:
     assert not np.array_equal(_order(1), zero)
     assert not np.array_equal(zero[:2], zero[2:])  # another order in each epoch
     assert sorted(zero[:2].ravel()) == sorted(zero[2:].ravel()) == list(range(48))
+    assert not np.array_equal(_order(1)[:2], zero[2:])  # nor that of a later one of another seed
 
 
 def _splits(examples: int) -> Any:

@@ -485,7 +485,7 @@ class TrainingBatches:
     @property
     def signature(self) -> dict[str, Any]:
         """What the order of the examples depends on, beside seed and global batch size."""
-        order = "that of a stream" if self.is_stream else f"shuffled, {ROUNDS} rounds"
+        order = "that of a stream, seeds drawn" if self.is_stream else f"shuffled, {ROUNDS} rounds"
         depends = {
             "number of training examples": "endless" if self.endless else self.num_examples,
             "last batch": self.last_batch,
@@ -649,7 +649,9 @@ class TrainingBatches:
             tf.random.set_seed(1)
             # Of an endless stream alike for any number of steps: a run may be resumed with more.
             buffer = SHUFFLE_BUFFER if self.endless else min(examples, SHUFFLE_BUFFER)
-            shuffled = split.shuffle(buffer, seed=seed + epoch, reshuffle_each_iteration=False)
+            # Drawn: with a sum the epochs of --seed 1 would be those of --seed 0, one later.
+            drawn = tf.random.stateless_uniform((), (seed, epoch), None, None, tf.int64)
+            shuffled = split.shuffle(buffer, seed=drawn, reshuffle_each_iteration=False)
             drop = self.last_batch == "drop"
             return shuffled if span else shuffled.batch(size, drop_remainder=drop)
 
