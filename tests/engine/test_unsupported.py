@@ -313,6 +313,32 @@ def test_what_process_gradients_assigns() -> None:
 
 
 @pytest.mark.quick
+@pytest.mark.parametrize(
+    "draw", [tf.random.normal, tf.random.Generator.from_seed(1).normal], ids=["plain", "generator"]
+)
+def test_what_process_gradients_draws_on_each_replica_by_itself(draw: Any) -> None:
+    def process(gradients: list[Any], variables: list[Any]) -> list[Any]:
+        return [g + draw(g.shape, dtype=g.dtype) for g in gradients]
+
+    with pytest.raises(UsageError, match=r"process_gradients .* draws random numbers, others on"):
+        train(Toy(process_gradients=process), 2, steps=1, steps_per_call=1)
+
+
+@pytest.mark.quick
+def test_noise_of_gradients_is_the_same_on_all_replicas_by_a_seed_made_of_them() -> None:
+    def process(gradients: list[Any], variables: list[Any]) -> list[Any]:
+        norm = tf.cast(tf.linalg.global_norm(gradients), tf.float32)
+        seeds = ((tf.bitcast(norm, tf.int32), i) for i in range(len(gradients)))
+        draw = tf.random.stateless_normal
+        return [g + draw(g.shape, s, dtype=g.dtype) for g, s in zip(gradients, seeds, strict=True)]
+
+    run = train(Toy(process_gradients=process), 2, steps=5).run
+    for v in run.trainable_variables:
+        one, other = run.strategy.experimental_local_results(v.value)
+        np.testing.assert_array_equal(one, other)
+
+
+@pytest.mark.quick
 def test_a_schedule_that_a_callback_sets() -> None:
     trained = train(Toy(), steps=1, steps_per_call=1)
     trained.run.optimizers["main"].learning_rate = optimizers.schedules.CosineDecay(0.1, 9)

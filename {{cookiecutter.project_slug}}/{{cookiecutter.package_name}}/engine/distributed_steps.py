@@ -20,7 +20,7 @@ from .gradients import all_optimizers, clip, global_norm, rates_of, sum_over_rep
 from .loss_scale import LossScaling
 from .outside import Outside, of_engine
 from .progress import Progress, start
-from .replicas import shorten_traces
+from .replicas import STATEFUL, shorten_traces
 from .transaction import Transaction, Writes
 from .types import Run, step_name
 
@@ -285,10 +285,20 @@ class DistributedSteps:
 
         Raises:
             UsageError: it isn't a gradient for each variable, in its shape: another one would be
-                broadcast.
+                broadcast; or it is another one on each replica.
         """
+        graph = tf.compat.v1.get_default_graph()
+        before = len(graph.get_operations())
         with _ReadOnly():
             values = [*(self.run.functions.process_gradients(gradients, variables) or ())]
+        # In branches, loops and functions the operations of all replicas have one seed (TF 2.21).
+        made = {op.type for op in graph.get_operations()[before:]}
+        if self.run.strategy.num_replicas_in_sync > 1 and made & {*STATEFUL, "RngReadAndSkip"}:
+            raise UsageError(
+                "process_gradients in task/optimizer.py draws random numbers, others on each "
+                "replica, so that their weights would drift apart; draw by tf.random.stateless_* "
+                "with a seed made of the gradients, which all replicas have."
+            )
         shapes = [getattr(value, "shape", "none") for value in values]
         wrong = [
             f"shape {shape} for {v.path} {tuple(v.shape)}"

@@ -15,6 +15,12 @@ from .inner_functions import StepScope
 from .randomness import in_round
 from .types import Run
 
+# Operations that draw random numbers by a state of their own, on each replica others.
+STATEFUL = {
+    "RandomUniform", "RandomStandardNormal", "TruncatedNormal", "RandomUniformInt", "RandomShuffle",
+    "Multinomial", "RandomGamma", "RandomPoissonV2", "ParameterizedTruncatedNormal",
+}  # fmt: skip
+
 
 def synchronize_batch_normalization(layers: Iterable[keras.layers.Layer]) -> list[str]:
     """Make every BatchNormalization take its statistics over all replicas; returns their names.

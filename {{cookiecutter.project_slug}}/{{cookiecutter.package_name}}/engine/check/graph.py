@@ -11,10 +11,8 @@ import numpy as np
 import tensorflow as tf
 
 from ..randomness import SAME_ROWS
+from ..replicas import STATEFUL
 
-STATEFUL = {"RandomUniform", "RandomStandardNormal", "TruncatedNormal", "RandomUniformInt",
-            "RandomShuffle", "Multinomial", "RandomGamma", "RandomPoissonV2",
-            "ParameterizedTruncatedNormal"}  # fmt: skip
 MAKES_SEEDS = {"StatelessRandomGetKeyCounter", "StatelessRandomGetAlg",
                "StatelessRandomUniformFullInt", "StatelessRandomUniformFullIntV2"}  # fmt: skip
 ARITHMETIC = {"Sub", "SquaredDifference", "Mul", "Add", "AddV2", "RealDiv", "Maximum", "Minimum",
