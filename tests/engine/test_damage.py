@@ -9,6 +9,7 @@ import json
 import math
 import os
 import re
+import runpy
 import signal
 import subprocess
 import sys
@@ -16,6 +17,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
 import numpy as np
 import proof
@@ -931,6 +933,21 @@ def test_too_little_memory_is_said(error: Exception, capsys: pytest.CaptureFixtu
     with pytest.raises(SystemExit, match="2"), usage_errors():
         raise error
     assert "--accumulate" in capsys.readouterr().err
+
+
+@pytest.mark.quick
+@pytest.mark.parametrize(
+    ("command", "mend"), [("check", "--accumulate"), ("evaluate", "CUDA_VISIBLE_DEVICES=-1")]
+)
+def test_too_little_memory_is_said_with_what_a_command_takes(
+    command: str, mend: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("proof.engine.command_line.read", Mock(side_effect=MemoryError))
+    monkeypatch.setattr(sys, "argv", ["proof", command])
+    monkeypatch.delitem(sys.modules, "proof.__main__", raising=False)
+    with pytest.raises(SystemExit, match="2"):
+        runpy.run_module("proof", run_name="__main__")
+    assert capsys.readouterr().err.endswith(f"{mend}.\n")
 
 
 @pytest.mark.quick

@@ -622,13 +622,15 @@ def test_another_column_is_monitored_from_a_resume_on(
 def test_best_weights_that_are_lost_before_the_test_are_in_no_result(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    run = loop(tmp_path, validate_every_steps=2, larger_is_better=True)
+    run = loop(tmp_path, replicas=2, validate_every_steps=2, larger_is_better=True)
     run.train()
     assert run.results(run.test())["best_step"] == 2
+    assert run.best.replicas == 2
     shutil.rmtree(tmp_path / "checkpoints" / "best")
+    run.best.replicas = 1
     results = run.results(run.test())
     assert "no best weights to read; those of step 14 are used" in capsys.readouterr().err
-    assert (results["best_step"], results["best"]) == (14, {})
+    assert (results["best_step"], results["best"], run.best.replicas) == (14, {}, 2)
 
 
 @pytest.mark.quick

@@ -260,6 +260,48 @@ def test_evaluate_says_that_training_data_is_not_augmented(
     assert "unbatch" not in str(error.value)
 
 
+@pytest.mark.parametrize(
+    ("flags", "interact", "rows"),
+    [
+        pytest.param({"accumulate": 2}, False, 12, marks=pytest.mark.quick),
+        ({"accumulate": 2, "randomness": "global_batch"}, False, 48),
+        ({}, True, 96),
+    ],
+    ids=["apart", "random", "interact"],
+)
+def test_evaluate_and_predict_take_at_once_what_a_replica_took(
+    flags: dict[str, Any],
+    interact: bool,
+    rows: int,
+    load: Load,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    run_of, commands, seen = load(DEFAULT, "run"), load(DEFAULT, "__main__"), set()
+    test_step, predict_split = run_of.test_step, Mock(return_value=())
+
+    def step(run: Any, batch: Any, replica: Any) -> Any:
+        seen.add(batch[0].shape[0])
+        return test_step(run, batch, replica)
+
+    monkeypatch.setattr(run_of, "test_step", step)
+    monkeypatch.setattr(run_of, "EXAMPLES_INTERACT", interact)
+    monkeypatch.setattr(load(DEFAULT, "engine.predict"), "predict_split", predict_split)
+    run = train(load, tmp_path, strategy="mirrored", **flags)  # on four replicas
+    file = run / "results.json"
+    results = json.loads(file.read_text())
+    file.unlink()  # as of a run that was killed
+    seen.clear()
+    capsys.readouterr()
+    commands.Evaluate(run)()
+    assert seen == {rows}
+    for name, value in json.loads(capsys.readouterr().out).items():
+        assert value == pytest.approx(results[name], rel=1e-5)
+    commands.Predict(run, split="test")()
+    assert predict_split.call_args.kwargs["batch_size"] == 96 // 4 // flags.get("accumulate", 1)
+
+
 def test_evaluate_names_the_examples_that_it_leaves_out(
     load: Load,
     tmp_path: Path,

@@ -198,7 +198,7 @@ FAULTS = (
         (
             (
                 f"{ENGINE}/evaluation.py",
-                "counts = global_count(self.run, batch)",
+                "counts = self.run.strategy.run(global_count, args=(self.run, batch))",
                 "counts = tf.constant(self.layout.global_batch_size)",
             ),
         ),

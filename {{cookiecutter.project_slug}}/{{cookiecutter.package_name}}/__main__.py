@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import math
 import os
 import sys
 import time
@@ -110,7 +111,7 @@ class Evaluate:
     def __call__(self) -> None:
         """Print them as JSON."""
         with redirect_stdout(sys.stderr):  # keep what your data code prints out of the JSON
-            evaluation = _open_with_data(self.run)
+            evaluation, _ = _open_with_data(self.run)
             split: str = self.split
             from .task.data import create_augment
 
@@ -156,15 +157,19 @@ class Predict:
             if not file.exists():
                 fail(f"{file} doesn't exist.")
         with redirect_stdout(sys.stderr):  # as in Evaluate
-            evaluation = _open_with_data(self.run) if self.split != "none" else None
-            run = evaluation.run if evaluation else _open(self.run)
+            evaluation = None
+            if self.split == "none":
+                run, replicas = _open(self.run)
+            else:
+                evaluation, replicas = _open_with_data(self.run)
+                run = evaluation.run
         from .engine.predict import LARGEST_BATCH, model_of, predict_files, predict_split
         from .run import global_batch_size
         from .task.predictions import READERS, describe
 
         model, directory = model_of(run, self.model), self.run / "predictions"
         config, _ = _flags(self.run)
-        trained = global_batch_size(config, 1) // config.accumulate  # at once, on one device
+        trained = global_batch_size(config, 1) // (config.accumulate * replicas)  # on a device
         size = min(LARGEST_BATCH, max(1, trained))
         options: dict[str, Any] = {"describe": describe, "batch_size": size}
         for path in predict_files(model, self.files, directory, readers=READERS, **options):
@@ -183,7 +188,7 @@ class Export:
 
     def __call__(self) -> None:
         """Print a line for each file, and the lines that load it elsewhere."""
-        run = _open(self.run)
+        run, _ = _open(self.run)
         from .engine.export import export_models, loading_code
 
         for line in export_models(run, self.run / "export"):
@@ -271,20 +276,20 @@ Command = (
 )
 
 
-def _open(directory: Path) -> Run:
-    """The models of a run with its best weights; its data needn't be there."""
+def _open(directory: Path) -> tuple[Run, int]:
+    """The models of a run with its best weights, and its replicas; its data needn't be there."""
     config, task, adapted = _read(directory)
     from .engine.outside import Outside
     from .run import open_run
 
     run, outside = open_run(config, task, adapted), Outside()
-    _restore(directory, run, outside)
+    weights = _restore(directory, run, outside)
     outside.require_weights(run)
-    return run
+    return run, weights.replicas
 
 
-def _open_with_data(directory: Path) -> Evaluation:
-    """The evaluation of a run's best weights."""
+def _open_with_data(directory: Path) -> tuple[Evaluation, int]:
+    """The evaluation of a run's best weights, and its replicas."""
     config, task, adapted = _read(directory)
     import tensorflow as tf
 
@@ -296,15 +301,19 @@ def _open_with_data(directory: Path) -> Evaluation:
     datasets = create_datasets(task)
     strategy = tf.distribute.get_strategy()
     run, steps, batches = create_run(strategy, datasets, config, task, adapted)
-    examples = _restore(directory, run, steps.outside).examples
-    evaluation = Evaluation(run, datasets, steps.layout)
-    if changed := other_examples(examples, summaries_of(evaluation.splits)):
+    weights, layout = _restore(directory, run, steps.outside), steps.layout
+    if not run.functions.examples_interact and config.randomness == "replica":
+        # One device has the memory of a replica, so what each of these took is a micro-batch here.
+        parts = math.gcd(layout.global_batch_size, layout.accumulate * weights.replicas)
+        layout = layout._replace(accumulate=parts)
+    evaluation = Evaluation(run, datasets, layout)
+    if changed := other_examples(weights.examples, summaries_of(evaluation.splits)):
         splits = " and ".join(changed)
         sys.stderr.write(f"the {splits} data isn't what it was when the run was trained\n")
     if steps.outside.is_waiting:
         evaluation.trace()
         steps.find_outside(iter(batches.dataset(0, 0)), steps.start(), evaluation.graphs)
-    return evaluation
+    return evaluation, weights.replicas
 
 
 def _read(directory: Path) -> tuple[Config, TaskConfig, dict[str, np.ndarray]]:
@@ -351,6 +360,6 @@ def _split(evaluation: Evaluation, name: str) -> Any:
 
 if __name__ == "__main__":
     name, *flags = sys.argv[1:] or ["--help"]
-    with usage_errors(trains=False):
+    with usage_errors(trains=False, has_flags=name == "check"):
         read(Command, [name, *expand(flags)], program=f"python -m {__package__}")()
         require_output()

@@ -321,6 +321,7 @@ class BestWeights:
         columns: all that the history will have, beside epoch and step.
         restored_step: the step of these weights; -1 before any were restored.
         examples: summaries of the splits, which are saved with the weights.
+        replicas: how many there were when the restored weights were saved.
     """
 
     def __init__(self, directory: Path, run: Run, outside: Outside | None = None) -> None:
@@ -336,6 +337,7 @@ class BestWeights:
         self.value: float | None = None
         self.row: dict[str, float] = {}
         self.examples: dict[str, list[float]] = {}
+        self.replicas = 1
 
     def monitor(self, column: str, *, larger_is_better: bool, validated: bool) -> None:
         """Select the best by a column of the history.
@@ -417,6 +419,7 @@ class BestWeights:
             "made_by": self._made_by,
             "settings": self._of_layers(),
             "examples": self.examples,
+            "replicas": self.run.strategy.num_replicas_in_sync,
         }
         self._text.assign(json.dumps(text))
         _write(self._checkpoint, self.directory, step, 1, self.run, also=self._named)
@@ -494,6 +497,7 @@ class BestWeights:
         self._outside.restore(text.get("outside", {}))
         self.restored_step = int(path.name.rpartition("-")[2])
         self.examples = text.get("examples", {})
+        self.replicas = text.get("metrics", text).get("replicas", 1)  # the latest has metrics
         before = text.get("made_by", {}) | text.get("settings", {})
         changed = _what_changed(before, self._made_by | self._of_layers())
         if changed and self._workers.is_chief:

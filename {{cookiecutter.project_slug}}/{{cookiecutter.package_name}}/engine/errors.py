@@ -80,6 +80,7 @@ class CollectiveInXlaError(UsageError):
 
 
 SMALLER_BATCHES = "use a smaller --global-batch-size, or more micro-batches with --accumulate"
+LARGER_DEVICE = "use a device with more memory, such as the CPU by CUDA_VISIBLE_DEVICES=-1"
 LESS_MEMORY = {  # by the file of task/ that asked for it
     "data.py": "leave the data on disk, and read each example when it is needed: by RandomAccess",
     "model.py": f"make the model smaller; if it is a batch in it, {SMALLER_BATCHES}",
@@ -173,7 +174,7 @@ def continue_on_error(sentence: str) -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def usage_errors(*, trains: bool = True) -> Iterator[None]:
+def usage_errors(*, trains: bool = True, has_flags: bool = True) -> Iterator[None]:
     """Show what a person can fix as one sentence, and Ctrl-C as nothing: no traceback.
 
     That is a `UsageError`, a full disk, a file that can't be read, written or looked at, a name
@@ -183,6 +184,7 @@ def usage_errors(*, trains: bool = True) -> Iterator[None]:
 
     Args:
         trains: whether something may have been saved to continue from.
+        has_flags: whether the command takes those of training.
     """
     from .lost_worker import end_together  # it needs this module
 
@@ -206,7 +208,7 @@ def usage_errors(*, trains: bool = True) -> Iterator[None]:
             fail(sentence)
         raise
     except Exception as error:
-        sentence = _sentence(error, RESUME if trains else AGAIN)
+        sentence = _sentence(error, RESUME if trains else AGAIN, has_flags=has_flags)
         end_together(error, sentence)
         _forget_locals(error)
         if sentence:
@@ -216,13 +218,16 @@ def usage_errors(*, trains: bool = True) -> Iterator[None]:
         raise
 
 
-def _sentence(error: Exception, then: str) -> str:
+def _sentence(error: Exception, then: str, *, has_flags: bool) -> str:
     """What a person can fix; empty for a mistake in code."""
     if isinstance(error, UsageError):
         return str(error)
     if is_out_of_memory(error):
         file = place_of(error).partition(":")[0].rpartition("/")[2]
-        return f"Out of memory ({cause_of(error)}); {LESS_MEMORY.get(file, SMALLER_BATCHES)}."
+        mend = LESS_MEMORY.get(file, SMALLER_BATCHES)
+        if SMALLER_BATCHES in mend and not has_flags:
+            mend = LARGER_DEVICE
+        return f"Out of memory ({cause_of(error)}); {mend}."
     if isinstance(error, OSError) and error.errno in FULL_OR_READ_ONLY:
         return cannot_write(error.filename or "a file of the run", error, then)
     if isinstance(error, OSError) and error.filename is not None and not place_of(error):

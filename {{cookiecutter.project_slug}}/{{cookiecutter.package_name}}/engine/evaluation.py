@@ -1,7 +1,8 @@
 """Evaluation: losses and metrics over a split, every example counted once.
 
 It has metric objects of its own, and writes nothing but those: neither what training has gathered
-nor normalization statistics nor random states move.
+nor normalization statistics nor random states move. It takes a batch in the micro-batches of
+training, so that it needs no more memory.
 """
 
 from __future__ import annotations
@@ -197,12 +198,12 @@ class Evaluation:
                 with tf.control_dependencies(tf.nest.flatten(stacked)):
                     self._fetched.assign_add(1)
                 batch = on_replicas(stacked, self.run.strategy, self.layout)
-                counts, losses = self.run.strategy.run(
-                    self._on_one_replica, args=(step, self._captures[kind], batch, number)
-                )
-                local = self.run.strategy.experimental_local_results(counts)[0]
-                total = self.run.strategy.reduce(tf.distribute.ReduceOp.SUM, losses, axis=None)
-                return number + 1, sums.add(local, total)
+                # What is there, always: --denominator is about training.
+                counts = self.run.strategy.run(global_count, args=(self.run, batch))
+                losses = self._losses(step, self._captures[kind], batch, counts, number)
+                local = self.run.strategy.experimental_local_results
+                counts = tf.nest.map_structure(lambda count: local(count)[0], counts)
+                return number + 1, sums.add(loss_counts(self.run, counts), losses)
 
             return tf.while_loop(lambda number, _: number < first + steps, once, (first, sums))[1]
 
@@ -213,29 +214,60 @@ class Evaluation:
             self._functions[key]._omit_frequent_tracing_warning = True
         return self._functions[key]
 
+    def _losses(
+        self, step: Step, capture: Capture, batch: Any, counts: Any, number: tf.Tensor
+    ) -> tf.Tensor:
+        """The losses of a batch, float64 (losses,); updates the metrics."""
+        strategy, parts = self.run.strategy, self.layout.accumulate
+
+        def add(part: tf.Tensor, losses: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+            arguments = step, capture, batch, counts, number, part
+            own = strategy.run(self._on_one_replica, args=arguments)
+            return part + 1, losses + strategy.reduce(tf.distribute.ReduceOp.SUM, own, axis=None)
+
+        start = tf.constant(0, tf.int64), tf.zeros(len(self.run.returned), tf.float64)
+        if parts == 1:  # a loop would cost as much as a small step
+            return add(*start)[1]
+        # One micro-batch at a time, or all would be in memory at once.
+        return tf.while_loop(lambda part, _: part < parts, add, start, parallel_iterations=1)[1]
+
     def _on_one_replica(
-        self, step: Step, capture: Capture, batch: Any, number: tf.Tensor
-    ) -> tuple[tf.Tensor, tf.Tensor]:
-        """Global counts, and this replica's losses, float64 (losses,); updates the metrics."""
+        self,
+        step: Step,
+        capture: Capture,
+        batch: Any,
+        counts: Any,
+        number: tf.Tensor,
+        part: tf.Tensor,
+    ) -> tf.Tensor:
+        """This replica's losses of a micro-batch, float64 (losses,); updates the metrics."""
         index = tf.distribute.get_replica_context().replica_id_in_sync_group
+        parts = self.layout.accumulate
         seeds = derive_seeds(
             self.run,
             step=-1 - number,  # no train step has this number
             replica=index,
+            microbatch=part,
+            num_microbatches=parts,
             number=len(capture.random_states) + 1,
         )
-        # What is there, always: --denominator is about training.
-        counts = global_count(self.run, batch)
         replica = Replica(
             global_count=denominators(counts),
             index=index,
             num_replicas=self.run.strategy.num_replicas_in_sync,
             step=number,
             seed=tf.bitcast(seeds[0], tf.int32),
+            num_microbatches=parts,
         )
+        size = self.layout.per_replica // parts
+
+        def rows(t: tf.Tensor) -> tf.Tensor:
+            own = t[part * size : (part + 1) * size]
+            return tf.ensure_shape(own, (size, *t.shape[1:]))
+
         losses, writes = capture.call(
             step,
-            batch,
+            tf.nest.map_structure(rows, batch),
             replica,
             seeds=seeds[1:],
             state=capture.read(),
@@ -247,4 +279,4 @@ class Evaluation:
             [w if id(v) in metrics else None for v, w in zip(writable, writes, strict=True)]
         )
         losses = {name: tf.cast(loss, tf.float64) for name, loss in losses.items()}
-        return loss_counts(self.run, counts), in_order(self.run, losses, step_name(step))
+        return in_order(self.run, losses, step_name(step))

@@ -184,7 +184,7 @@ def derive_seeds(
     step: tf.Tensor,
     train_step: int = 0,
     replica: tf.Tensor,
-    microbatch: int = 0,
+    microbatch: int | tf.Tensor = 0,
     num_microbatches: int = 1,
     number: int,
 ) -> tf.Tensor:
@@ -199,7 +199,7 @@ def derive_seeds(
         step: int64 scalar, the number of steps, or batches of an evaluation, before this one.
         train_step: which of the task's train steps.
         replica: int32 scalar, which replica.
-        microbatch: which micro-batch.
+        microbatch: which micro-batch, int or int64 scalar.
         num_microbatches: how many a per-replica batch is split into.
         number: how many states to derive.
     """
