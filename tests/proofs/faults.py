@@ -120,14 +120,14 @@ FAULTS = (
         "normalization statistics of one replica",
         (
             (f"{TASK}/model.py", "layers.LayerNormalization()", "layers.BatchNormalization()"),
-            (f"{ENGINE}/replicas.py", "layer.synchronized = True", "layer.synchronized = False"),
+            (f"{ENGINE}/replicas.py", "_moments = _moments_of_all(layer)", "synchronized = False"),
         ),
         CHECK,
         "depends on how the batch is split: through statistics of one replica's batch",
     ),
     Fault(
         "normalization statistics of one replica, in a model that has none",
-        ((f"{ENGINE}/replicas.py", "layer.synchronized = True", "layer.synchronized = False"),),
+        ((f"{ENGINE}/replicas.py", "_moments = _moments_of_all(layer)", "synchronized = False"),),
         STEP_TESTS,
         "normalization statistics aren't synchronized",
     ),

@@ -31,7 +31,6 @@ def synchronize_batch_normalization(layers: Iterable[keras.layers.Layer]) -> lis
     """
     names = []
     for layer in normalizations(layers):
-        layer.synchronized = True
         layer._moments = _moments_of_all(layer)
         names.append(layer.name)
     return names
