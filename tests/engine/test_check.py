@@ -23,8 +23,10 @@ from proof.__main__ import Check
 from proof.config import Config
 from proof.engine.callbacks import Event, every_epochs, every_secs, every_steps, every_validation
 from proof.engine.check import RELATIONS, Finding, _observe, check, explain, made_again, scales
-from proof.engine.check.data import _other_shares
+from proof.engine.check.data import _other_shares, _turned_images
 from proof.engine.check.numbers import hashes_of
+from proof.engine.check.overlaps import _columns_of_both
+from proof.engine.check.scales import _worst_column
 from proof.engine.errors import UsageError
 from proof.engine.keras_callbacks import keras_callback
 from proof.engine.random_access import RandomAccess
@@ -832,6 +834,36 @@ def test_evaluation_that_changes_each_time_is_compared_with_no_other() -> None:
     found = [finding for _, finding in check(lab, [again, *others])]
     assert found[0].verdict == "WRONG"
     assert [f.seen for f in found[1:]] == 2 * [f"not looked at: see {again}"]
+
+
+@pytest.mark.quick
+def test_splits_of_other_forms_are_no_errors_of_check() -> None:
+    numbers = np.random.default_rng(0).random
+    assert not [*_columns_of_both({"inputs": numbers(50)}, {})]  # such as links of a graph
+    assert _worst_column(numbers((50, 20)), numbers((50, 12))) is None
+    images = numbers((1, 8, 8, 1)) + np.zeros((200, 1, 1, 1))
+    splits = {"train": images, "validation": images[:, :4]}
+    assert _turned_images({split: {"inputs": x} for split, x in splits.items()}) is None
+
+
+def test_outputs_that_a_step_differentiates_are_not_replaced() -> None:
+    def score_step(run: Run, batch: Any, replica: Replica) -> dict[str, tf.Tensor]:
+        inputs, labels, weights = batch
+        with tf.GradientTape() as tape:
+            tape.watch(inputs)
+            energy = run.model(inputs, training=True)[:, 0]
+        slope = -tape.gradient(energy, inputs)[:, 0]
+        loss = tf.square(slope - tf.cast(labels, slope.dtype)) + 0 * energy
+        return {"main": compute_loss(loss, weights, run.model, replica)}
+
+    toy = sound(
+        train_steps=(score_step,), validation_step=score_step, metrics=dict,
+        model=lambda: keras.Sequential(
+            [keras.Input((FEATURES,)), dense(8, activation="tanh"), dense(1)]
+        ),
+    )  # fmt: skip
+    ((_, finding),) = check(laboratory(toy), ["best outputs"])
+    assert (finding.verdict, str(finding)[:13]) == ("ok", "not looked at")
 
 
 def test_the_task_adapts_once_for_all_that_is_built_of_the_same_data() -> None:

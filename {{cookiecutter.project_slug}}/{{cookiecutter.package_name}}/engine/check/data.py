@@ -199,6 +199,8 @@ def _turned_images(examples: dict[str, dict[str, np.ndarray]]) -> Finding | None
         plain = _mean_map(others)
         turned = {how: turn(plain[None])[0] for how, turn in ORIENTATIONS.items()}
         fits = {how: _correlation(whole, x) for how, x in turned.items() if x.shape == whole.shape}
+        if not fits:
+            continue  # of another size
         how = max(fits, key=fits.__getitem__)
         as_they_are = _correlation(whole, plain) if plain.shape == whole.shape else 1.0
         if fits[how] > max(0.8, as_they_are + 0.3):

@@ -174,7 +174,10 @@ def _fall(lab: Laboratory, batch: Any, call: Call, made: tf.Tensor) -> _Fall | N
     (step,) = dict.fromkeys(lab.run.functions.train_steps)
     loss = _loss_of(lab, lab.run, step, batch, call, made)
     scale, spent = _scale(batch, made), secs_of_work()
-    total, slope = _with_slope(loss, made)
+    try:
+        total, slope = _with_slope(loss, made)
+    except (TypeError, ValueError, tf.errors.OpError):
+        return None  # as where a step needs the slope of outputs, which other numbers don't have
     slopes = np.asarray(slope)
     # As many rows must agree on what is best: few have a slope where a mask chooses positions.
     pulled = (slopes.reshape(lab.rows, -1) != 0).sum(axis=0)

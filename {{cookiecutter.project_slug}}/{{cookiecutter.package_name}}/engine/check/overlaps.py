@@ -175,7 +175,8 @@ def _columns_of_both(
     """The columns of numbers of the inputs of two splits, without missing values."""
     for name, array in arrays_of(train, "inputs", "fiu").items():
         x, y = array[:MOST_ROWS], others.get(name, np.zeros(0))[:MOST_ROWS]
-        if x.ndim > 2 or x.shape[1:] != y.shape[1:] or x[:1].size > MOST_COLUMNS:
+        is_table = x.ndim <= 2 and x[:1].size <= MOST_COLUMNS
+        if not is_table or x.shape[1:] != y.shape[1:] or not (x.size and y.size):
             continue
         tables = [each.reshape(len(each), -1).astype("f8") for each in (x, y)]
         for i, (a, b) in enumerate(zip(*(table.T for table in tables), strict=True)):

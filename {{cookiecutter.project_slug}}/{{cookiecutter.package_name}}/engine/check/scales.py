@@ -659,7 +659,7 @@ def _has_groups(x: np.ndarray) -> bool:
 
 def _worst_column(a: np.ndarray, b: np.ndarray) -> int | None:
     """A feature of a table that is on another scale in `b`."""
-    if a.ndim != 2 or a.shape[1] < 2 or len(b) < 30:
+    if a.ndim != 2 or a.shape[1] < 2 or a.shape[1:] != b.shape[1:] or len(b) < 30:
         return None
     spread = a.std(axis=0)
     usable = spread > 1e-9 * (np.abs(a).max(axis=0) + 1e-12)
