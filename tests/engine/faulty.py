@@ -1366,10 +1366,15 @@ def as_shares(toy: Toy) -> Toy:
     )  # fmt: skip
 
 
-def densities(moved: bool) -> Toy:
-    """Images (rows, 8, 8, 1), half of them flipped; their dots are counted by maps (rows, 4, 4)."""
+def densities(moved: bool, gaps: bool = False) -> Toy:
+    """Images (rows, 8, 8, 1), half of them flipped; their dots are counted by maps (rows, 4, 4).
+
+    With `gaps` some weren't counted, which is NaN.
+    """
     dots = (np.random.default_rng(1).random((ROWS, 8, 8, 1)) < 0.2).astype("float32")
     maps = dots.reshape(ROWS, 4, 2, 4, 2).sum(axis=(2, 4))
+    if gaps:
+        maps[np.random.default_rng(2).random(maps.shape) < 0.1] = np.nan
 
     def augment(batch: Any, seed: tf.Tensor) -> Any:
         images, labels, weights = batch
@@ -1382,6 +1387,7 @@ def densities(moved: bool) -> Toy:
     def step(run: Run, batch: Any, replica: Replica) -> dict[str, tf.Tensor]:
         images, labels, weights = batch
         errors = run.model(images, training=True)[..., 0] - labels["maps"]
+        errors = tf.where(tf.math.is_nan(errors), tf.zeros_like(errors), errors)
         per_example = tf.reduce_mean(tf.square(errors), axis=(1, 2))
         return {"main": compute_loss(per_example, weights, run.model, replica)}
 
@@ -8473,6 +8479,10 @@ MODES = [
     ),
     Fault(
         "augmentation", lambda: densities(moved=False), "labels fit their images only after a flip"
+    ),
+    Fault(
+        "augmentation", lambda: densities(moved=False, gaps=True),
+        "labels fit their images only after a flip",
     ),
     Fault("augmentation", lambda: of_forms(3), "picks one of 4 choices, but never the last"),
     Fault(

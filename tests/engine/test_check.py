@@ -632,10 +632,10 @@ def test_of_four_predictions_one_is_the_smallest() -> None:
     "toy",
     [
         segmented(flipped(masks=True)), as_shares(segmented(flipped(masks=True))),
-        segmented(rolled(masks=0)), densities(moved=True),
+        segmented(rolled(masks=0)), densities(moved=True), densities(moved=True, gaps=True),
         words_dropped(0.15),
     ],
-    ids=["flipped", "shares", "rolled", "densities", "dropped"],
+    ids=["flipped", "shares", "rolled", "densities", "densities with gaps", "dropped"],
 )  # fmt: skip
 def test_a_usual_augmentation_is_not_accused(toy: Toy) -> None:
     finding = RELATIONS["augmentation"].observe(laboratory(toy))

@@ -546,6 +546,11 @@ def _maps_left_behind(
         return None
     if part == 2 and not np.ptp(y, axis=0).any():
         return None  # the same for each image, such as a lower weight at the border
+    is_known = np.isfinite(y)
+    if not is_known.any():
+        return None
+    unknown = y[is_known].mean()  # such as of a depth that wasn't measured
+    y = np.where(is_known, y, unknown)
     painted = x.min() + (y - y.min()) / (np.ptp(y) or 1) * np.ptp(x.astype("f8"))
     painted = painted.repeat(factor, axis=1).repeat(factor, axis=2)
     images = np.broadcast_to(painted[..., np.newaxis], x.shape).astype(x.dtype)
@@ -557,6 +562,7 @@ def _maps_left_behind(
         shown, maps = (
             np.asarray(tf.nest.flatten(new[i])[j], "f8") for i, j in ((0, image), (part, leaf))
         )
+        maps = np.where(np.isfinite(maps), maps, unknown)
         return shown, _of_pixels(maps, are_classes)
 
     a, b = augmented(images)
