@@ -229,8 +229,7 @@ def test_two_processes_may_write_one_file_at_a_time(
 
     def meanwhile(path: Path) -> None:
         monkeypatch.setattr(files, "to_disk", to_disk)
-        with patch("os.getpid", return_value=1):
-            replace_file(file, "of the command")
+        replace_file(file, "of the command")
         assert file.read_text() == "of the command"
         to_disk(path)
 

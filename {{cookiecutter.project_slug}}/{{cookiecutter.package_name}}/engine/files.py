@@ -11,6 +11,7 @@ import io
 import json
 import math
 import os
+import secrets
 import sys
 import tempfile
 from collections.abc import Iterator
@@ -40,7 +41,7 @@ def replace_file(file: Path, content: str | bytes, then: str = RESUME) -> None:
         UsageError: it can't be written.
     """
     # A name of its own: the command `report` may write the page that a run is writing.
-    new = file.with_name(f"{file.name}.{os.getpid()}.new")
+    new = file.with_name(f"{file.name}.{secrets.token_hex(4)}.new")
     with writing(file, then):
         try:
             new.write_bytes(content if isinstance(content, bytes) else content.encode())
