@@ -5023,6 +5023,11 @@ LOSS = [
         "share a seed, so what one draws follows from what the other draws", verdict="look",
     ),
     Fault(
+        "random numbers differ",
+        lambda: sound(train_steps=(product_of_draws(same=True),), metrics=dict),
+        "draw the same numbers for one loss", LOOK,
+    ),
+    Fault(
         "later positions", lambda: translated_from_labels(0),
         "prediction at a position changes with the label at that position: teacher forcing",
     ),
@@ -6690,6 +6695,23 @@ def noisy_twice(*, same: bool) -> Callable[..., Any]:
         return step()(run, (inputs + 0.1 * share * drawn, labels, weights), replica)
 
     return noise
+
+
+def product_of_draws(*, same: bool) -> Callable[..., Any]:
+    """A step with the product of two noisy results, whose noise is from one seed or from two."""
+
+    def products(run: Run, batch: Any, replica: Replica) -> dict[str, tf.Tensor]:
+        inputs, labels, weights = batch
+        seeds = [replica.seed] * 2 if same else tf.unstack(tf.random.split(replica.seed, 2))
+        logits = run.model(inputs, training=True)
+        one, other = (
+            logits + tf.random.stateless_normal(logits.shape, seed, dtype=logits.dtype)
+            for seed in seeds
+        )
+        per_example = run.losses["main"](labels, logits) + 1e-3 * tf.reduce_sum(one * other, axis=1)
+        return {"main": compute_loss(per_example, weights, run.model, replica)}
+
+    return products
 
 
 def averaged(kept: float, trained: bool = False) -> Toy:

@@ -179,6 +179,7 @@ from .faulty import (
     plus,
     predicting_maps,
     prices,
+    product_of_draws,
     product_of_signs,
     prompted,
     pushed,
@@ -4727,8 +4728,9 @@ def inner_loop_step(run: Run, batch: Any, replica: Replica) -> dict[str, tf.Tens
     return {"main": compute_loss(per_example, weights, run.model, replica)}
 
 
-def test_draws_of_two_seeds_are_not_looked_at() -> None:
-    lab = laboratory(sound(train_steps=(noisy_twice(same=False),)))
+@pytest.mark.parametrize("drawing", [noisy_twice, product_of_draws])
+def test_draws_of_two_seeds_are_not_looked_at(drawing: Callable[..., Any]) -> None:
+    lab = laboratory(sound(train_steps=(drawing(same=False),), metrics=dict))
     assert RELATIONS["random numbers differ"].observe(lab).verdict == "ok"
 
 

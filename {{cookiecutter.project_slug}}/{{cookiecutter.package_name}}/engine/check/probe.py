@@ -26,6 +26,7 @@ from .graph import (
     crossed_shares,
     drawn_alike_on_replicas,
     drawn_codes,
+    drawn_twice,
     indicators_of_missing,
     ranges_of_logits,
     scaled_by_constants,
@@ -133,6 +134,7 @@ class Probe:
         self.read: set[int] = set()  # ids of variables that a loss depends on, by any path
         self.teachable: set[int] = set()  # ids of variables that a loss may have a gradient for
         self.drawn_alike: list[str] = []  # for rows, with the same seed on each replica
+        self.drawn_twice: list[list[tf.Operation]] = []  # for one loss, from the same seed
         self.follows: dict[str, str] = {}  # trained models, and the models they average
         self.teaches_nothing: list[str] = []  # loss functions without a gradient
         self.taught_by_trained: list[str] = []  # loss functions whose arguments are swapped
@@ -196,6 +198,9 @@ class Probe:
         self.read = self._with_path(losses, frozenset())
         self.teachable = self._teachable(losses)
         self.drawn_alike = drawn_alike_on_replicas(operations, self._of_replica, step)
+        self.drawn_twice = [
+            same for loss in losses for same in drawn_twice(upstream([loss]).values())
+        ]
         self.follows = self._followed(reduced)
         self.teaches_nothing = self._without_gradient(reduced)
         self.taught_by_trained = self._taught_by_trained()

@@ -157,6 +157,14 @@ def random_numbers_differ(lab: Laboratory) -> Finding:
             "replica.seed is used twice",
             OWN_SEED,
         )
+    # Rows whose parameters differ, such as of a gamma distribution, are drawn here one by one.
+    for same in lab.traced.drawn_twice:
+        if len(same) < lab.rows:
+            return look(
+                f"{same[0].name} and {same[1].name} draw the same numbers for one loss",
+                "replica.seed is used twice",
+                OWN_SEED,
+            )
     return _starts_alike(lab) or ok()
 
 
