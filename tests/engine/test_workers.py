@@ -440,7 +440,8 @@ ROWS = """
             return tuple(array[row] for array in self.arrays)
     data.create_datasets = lambda task: sound(task) | {{"train": Rows(sound(task)["train"])}}
 """
-DAMAGED = 'if row % 5 == 0: raise OSError(5, "Input/output error", f"row-{row}.bin")'
+DAMAGED = 'if row % 5 == 0: raise ValueError(f"row-{row}.bin is cut off")'
+LOST = 'if row % 5 == 0: raise OSError(5, "Input/output error", f"row-{row}.bin")'
 
 
 @pytest.mark.parametrize(
@@ -453,12 +454,13 @@ DAMAGED = 'if row % 5 == 0: raise OSError(5, "Input/output error", f"row-{row}.b
             [2, 2], "the reason.", "the reason.",
         ),
         (ROWS.format(read=DAMAGED), [2, 2], r"Example \d+ .* can't be read: row-", "Example "),
+        (ROWS.format(read=LOST), [138, 138], r"Example \d+ .* can't be read: row-", "Example "),
         (
             VALIDATE.format(error="ZeroDivisionError('a bug')"),
             [1, 1], "ZeroDivisionError: a bug", "a bug (its output has the traceback).",
         ),
     ],
-    ids=["usage-error", "damaged-row", "bug"],
+    ids=["usage-error", "damaged-row", "lost-storage", "bug"],
 )  # fmt: skip
 def test_an_error_on_one_worker_reaches_the_others_with_its_sentence(
     started: Started, tmp_path: Path, fault: str, codes: list[int], said: str, told: str
