@@ -19,7 +19,7 @@ OTHERS = {  # flags of other commands, and those that stand for no setting
         "--universal",
     ),
     "--version",
-    *("--kill-on-bad-exit", "--signal"),  # of Slurm
+    *("--kill-on-bad-exit", "--signal", "--wait"),  # of Slurm
     *(
         "--help",
         "--config",
