@@ -521,7 +521,7 @@ class Loop:
         bad = self.run.bad_examples
         for line in bad.news():
             say(line)
-        if bad.most and (found := len(self._bad_examples())) > bad.most:
+        if (found := len(self._bad_examples())) > bad.most:
             raise DataError(
                 f"{found} examples can't be read, on all workers together; --max-bad-examples is "
                 f"{bad.most}."
@@ -529,8 +529,10 @@ class Loop:
 
     def _bad_examples(self) -> list[int]:
         """A number for each example that a worker has left out, those of this one first."""
+        if not (allowed := self.run.bad_examples.most):
+            return []
         # Each worker knows of those that it reads, which may be read by others, too.
-        numbers = self.run.bad_examples.numbers()[: self.run.bad_examples.most]
+        numbers = self.run.bad_examples.numbers()[:allowed]
         most = int(self.workers.gather([len(numbers)]).max())
         if not most:
             return self._bad_before

@@ -111,38 +111,25 @@ def is_random_state(variable: keras.Variable) -> bool:
     return variable.name == "seed_generator_state"
 
 
-class SeededScope(keras.StatelessScope):
-    """Inside, the random states of Keras' layers follow from a seed, in the order of their use.
+class RandomStates(keras.StatelessScope):
+    """Keeps the random states of Keras' layers; in each round of a loop they differ."""
 
-    Otherwise a layer such as RandomFlip counts its calls, and batches differ when they are made
-    again or by several threads.
-
-    Args:
-        seed: int64 (2,).
-    """
-
-    def __init__(self, seed: tf.Tensor) -> None:
-        super().__init__()
-        self._seed = seed
+    def __init__(self, *arguments: Any, **named: Any) -> None:
+        super().__init__(*arguments, **named)
         self._graph = tf.compat.v1.get_default_graph()
         # Those in branches and loops, whose tensors can't be used outside of them.
         self._inside: dict[tuple[tf.Graph, int], tf.Tensor] = {}
 
     def get_current_value(self, variable: keras.Variable) -> Any:
-        """The value that is read here; a random state differs in each round of a loop.
-
-        Raises:
-            UsageError: a random state is read in what tf.function decorates.
-        """
+        """The value that is read here."""
         graph = tf.compat.v1.get_default_graph()
-        if not is_random_state(variable):
+        if graph is self._graph or not is_random_state(variable):
             return super().get_current_value(variable)
-        if graph is self._graph:
-            return self._state(variable)
         if (graph, id(variable)) not in self._inside:
-            self._require_no_function(graph)
             with self._graph.as_default():
-                state = self._state(variable)
+                state = tf.convert_to_tensor(
+                    variable.value
+                )  # also of no model: a step refuses it at its end
                 super().add_update((variable, state + tf.constant([1, 0], state.dtype)))
             self._inside[graph, id(variable)] = in_round(state, graph, self._graph)
         return self._inside[graph, id(variable)]
@@ -156,14 +143,39 @@ class SeededScope(keras.StatelessScope):
         else:
             super().add_update(update)
 
-    def _state(self, variable: keras.Variable) -> tf.Tensor:
-        """The value outside of branches and loops."""
-        if id(variable) not in self.state_mapping:
-            number = len(self.state_mapping) + 1  # 0: the seed itself, which the task uses
+
+class SeededScope(RandomStates):
+    """Inside, the random states of Keras' layers follow from a seed, in the order of their use.
+
+    Otherwise a layer such as RandomFlip counts its calls, and batches differ when they are made
+    again or by several threads.
+
+    Args:
+        seed: int64 (2,).
+    """
+
+    def __init__(self, seed: tf.Tensor) -> None:
+        super().__init__()
+        self._seed = seed
+
+    def get_current_value(self, variable: keras.Variable) -> Any:
+        """The value that is read here.
+
+        Raises:
+            UsageError: a random state is read in what tf.function decorates.
+        """
+        if is_random_state(variable):
+            self._require_no_function(tf.compat.v1.get_default_graph())
+            if id(variable) not in self.state_mapping:
+                self._begin(variable)
+        return super().get_current_value(variable)
+
+    def _begin(self, variable: keras.Variable) -> None:
+        number = len(self.state_mapping) + 1  # 0: the seed itself, which the task uses
+        with self._graph.as_default():
             seed = self._seed + tf.constant([number << 32, 0], tf.int64)
             state = tf.random.stateless_uniform((2,), seed, None, None, tf.uint32)
-            super().add_update((variable, tf.cast(state, variable.dtype)))
-        return super().get_current_value(variable)
+            self.add_update((variable, tf.cast(state, variable.dtype)))
 
     def _require_no_function(self, graph: tf.Graph) -> None:
         """Refuse one that has a graph of its own, which keeps the states of its first call."""

@@ -30,8 +30,8 @@ from .gradients import apply_gradients
 from .inner_functions import StepScope, inlined
 from .loss_scale import LossScale, LossScaling
 from .output import say
-from .randomness import Place, drawing_for, in_round
-from .replicas import derive_seeds, is_random_state
+from .randomness import Place, drawing_for
+from .replicas import RandomStates, derive_seeds, is_random_state
 from .types import MADE_BY, Replica, Run, Step, step_name, unique
 
 Writes = list[tf.Tensor | None]  # new values of the captured variables, None where not written
@@ -240,7 +240,7 @@ def _explained(step: Step, run: Run, counts: Any) -> Iterator[None]:
         ) from error
 
 
-class _Scope(StepScope):
+class _Scope(RandomStates, StepScope):
     """Keeps what a step would write, and refuses what it would write only now and then."""
 
     def __init__(
@@ -249,9 +249,6 @@ class _Scope(StepScope):
         # Without collect_losses, losses of `add_loss` would vanish (Keras 3.15).
         super().__init__(mapping, collect_losses=True)
         self._step, self._place = step, place
-        self._graph = tf.compat.v1.get_default_graph()
-        # Random states in branches and loops, whose tensors can't be used outside of them.
-        self._inside: dict[tuple[tf.Graph, int], tf.Tensor] = {}
 
     @contextmanager
     def entered(self) -> Iterator[_Scope]:
@@ -265,30 +262,15 @@ class _Scope(StepScope):
         scope.state_mapping = values
         return scope.entered()
 
-    def get_current_value(self, variable: keras.Variable) -> Any:
-        """The value that is read here; a random state differs in each round of a loop."""
-        graph = tf.compat.v1.get_default_graph()
-        if graph is self._graph or not is_random_state(variable):
-            return super().get_current_value(variable)
-        if (graph, id(variable)) not in self._inside:
-            with self._graph.as_default():
-                seed = tf.convert_to_tensor(variable.value)  # also of no model: refused at the end
-                super().add_update((variable, seed + tf.constant([1, 0], seed.dtype)))
-            self._inside[graph, id(variable)] = in_round(seed, graph, self._graph)
-        return self._inside[graph, id(variable)]
-
     def add_update(self, update: tuple[keras.Variable, Any]) -> None:
         """Keep a new value.
 
         Raises:
             UsageError: it is assigned in a branch or a loop, and would be kept in every case.
         """
-        variable, value = update
-        graph = tf.compat.v1.get_default_graph()
-        if graph is not self._graph and is_random_state(variable):
-            self._inside[graph, id(variable)] = value
-            return
-        if graph is not self._graph:
+        variable, _ = update
+        is_inside = tf.compat.v1.get_default_graph() is not self._graph
+        if is_inside and not is_random_state(variable):
             raise UsageError(
                 f"{self._step} assigns {variable.path} inside tf.cond, tf.while_loop or tf.map_fn, "
                 "where it can't be kept for the end of the step; assign it outside, such as "
