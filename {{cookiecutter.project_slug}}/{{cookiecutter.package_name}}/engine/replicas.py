@@ -127,9 +127,8 @@ class RandomStates(keras.StatelessScope):
             return super().get_current_value(variable)
         if (graph, id(variable)) not in self._inside:
             with self._graph.as_default():
-                state = tf.convert_to_tensor(
-                    variable.value
-                )  # also of no model: a step refuses it at its end
+                # Also one of no model, which a step refuses at its end.
+                state = tf.convert_to_tensor(variable.value)
                 super().add_update((variable, state + tf.constant([1, 0], state.dtype)))
             self._inside[graph, id(variable)] = in_round(state, graph, self._graph)
         return self._inside[graph, id(variable)]
