@@ -540,7 +540,7 @@ def _best_probability(lab: Laboratory, name: str) -> float | None:
             return None  # not that of a softmax
         if not np.allclose(loss_of(0.6, next_one), loss_of(0.6, far_one), rtol=COARSE):
             return None  # some classes are nearer to the right one than others
-        values = [float(np.mean(loss_of(p))) for p in grid]
+        values = [float(np.mean(loss_of(float(right)))) for right in grid]
     except Exception:
         return None
     least = int(np.argmin(values))

@@ -327,9 +327,10 @@ def predictions_differ(lab: Laboratory) -> Finding:
         # Numbers drawn for the rows, such as latents, are the same in all of them here.
         p = np.concatenate([np.asarray(p, "f8").reshape(lab.rows, -1) for p in seen])
         labels, predictions, _ = lab.calls_of(lab.base)[name]
-        before = np.asarray(predictions, "f8").reshape(lab.rows, -1)
+        before: np.ndarray = np.asarray(predictions, "f8").reshape(lab.rows, -1)
         if np.isneginf(before).any():  # masked logits
-            p, before = (np.where(np.isneginf(x), 0.0, x) for x in (p, before))
+            p = np.where(np.isneginf(p), 0.0, p)
+            before = np.where(np.isneginf(before), 0.0, before)
         if not np.isfinite(p).all():
             return wrong(f"predictions for {name!r} aren't finite after some steps")
         same = tf.nest.map_structure(np.array_equal, labels, calls[0][0])
