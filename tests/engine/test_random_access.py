@@ -957,6 +957,31 @@ def test_a_worker_makes_its_own_shard_once(monkeypatch: pytest.MonkeyPatch) -> N
 
 
 @pytest.mark.quick
+@pytest.mark.parametrize("rows", [np.arange(12), tf.data.Dataset.range(12)], ids=["rows", "stream"])
+def test_the_shards_of_two_workers_are_each_in_an_order_of_its_own(
+    rows: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With one order for all, the same rows of the shards would meet in each epoch."""
+    orders, seeds = [], []
+    monkeypatch.setattr(cluster, "num_workers", lambda: 2)
+    for worker in range(2):
+        monkeypatch.setattr(cluster, "worker_index", lambda worker=worker: worker)
+
+        def augment(batch: Any, seed: tf.Tensor) -> Any:
+            return (batch[0] + 0 * seed[1], tf.repeat(seed[None], 2, 0), batch[-1])
+
+        batches = TrainingBatches(lambda *_: rows, BatchLayout(4, 2, 1, 1), augment=augment)
+        made = [(x.numpy().ravel(), seed.numpy()) for x, seed, _ in batches.dataset(0, 6)]
+        orders.append(np.concatenate([x for x, _ in made]))
+        seeds.append(np.stack([seed.reshape(-1, 2)[0] for _, seed in made]))
+    assert not np.array_equal(*orders)
+    assert np.array_equal(*map(np.sort, orders))
+    assert seeds[0][0, 0] != seeds[1][0, 0]
+    for of_worker in seeds:
+        np.testing.assert_array_equal(of_worker[:, 1], range(6))  # the steps
+
+
+@pytest.mark.quick
 def test_the_order_of_an_endless_stream_does_not_depend_on_the_length_of_the_run() -> None:
     endless = tf.data.Dataset.range(300).repeat()
     short, long = (TrainingBatches(endless, LAYOUT, steps=steps) for steps in (20, 40))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -30,6 +31,7 @@ from .toys import (
     build,
     plain_data,
     plain_step,
+    step_of_task,
     train,
 )
 
@@ -128,6 +130,24 @@ class Small(layers.Layer):  # type: ignore[misc]
 
 def test_losses_of_layers_before_a_synchronized_one_count_on_every_replica() -> None:
     assert_parity(Toy(model_with(Small, layers.BatchNormalization)), (2,))
+
+
+class Remembers(layers.Layer):  # type: ignore[misc]
+    """Keeps its outputs as an attribute, as layers of attention maps or of a KL term do."""
+
+    def call(self, x: tf.Tensor) -> tf.Tensor:
+        self.made = x
+        return x
+
+
+def test_what_a_layer_keeps_is_that_of_its_own_replica() -> None:
+    """A synchronized layer behind it waits until the other replicas are traced up to there."""
+
+    line = "predictions *= tf.reduce_sum(run.model.get_layer('own').made ** 2, 1, keepdims=True)"
+    step = step_of_task(line)
+    own = partial(Remembers, name="own")
+    toy = Toy(model_with(own, layers.BatchNormalization), train_steps=(step,))
+    assert_parity(toy, (2, 4))
 
 
 def test_batch_normalization_is_synchronized_aloud(capsys: pytest.CaptureFixture[str]) -> None:

@@ -335,7 +335,9 @@ def test_micro_batches_and_small_batches_have_fewer_negatives(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     whole = first_loss(contrastive())
-    with pytest.raises(UsageError, match=r"^--accumulate 2: an example's loss depends on"):
+    with pytest.raises(
+        UsageError, match=r"^--accumulate 2: an example's loss or metric depends on"
+    ):
         first_loss(contrastive(), accumulate=2)
     with edited("contrastive", "EXAMPLES_INTERACT = True", "EXAMPLES_INTERACT = False"):
         assert first_loss(contrastive(), accumulate=2) < 0.8 * whole

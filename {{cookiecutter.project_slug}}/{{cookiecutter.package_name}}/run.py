@@ -63,9 +63,9 @@ def create_run(
     """
     if EXAMPLES_INTERACT and config.accumulate > 1:
         raise UsageError(
-            f"--accumulate {config.accumulate}: an example's loss depends on the others of its "
-            "batch (EXAMPLES_INTERACT in task/steps.py), and a micro-batch has fewer of them, so "
-            "the loss would differ; use --accumulate 1 and more replicas."
+            f"--accumulate {config.accumulate}: an example's loss or metric depends on the others "
+            "of its batch (EXAMPLES_INTERACT in task/steps.py), and a micro-batch has fewer of "
+            "them, so it would differ; use --accumulate 1 and more replicas."
         )
     validate_splits(datasets)
     batch_size = global_batch_size(config, strategy.num_replicas_in_sync)

@@ -144,7 +144,7 @@ elif variant == "another model":
 elif variant == "gathers over replicas":
     steps.TRAIN_STEPS = (gather,)
     # As on a machine with a GPU.
-    distributed_steps.resolve_jit = lambda choice, synchronized: choice != "off"
+    distributed_steps.resolve_jit = lambda choice, *_: choice != "off"
 
 if command == "check":
     sys.argv.insert(1, "check")

@@ -8,10 +8,12 @@ commit or drop. Your train step is called by `transaction.py`.
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from typing import Any, NamedTuple
 
 import keras
 import tensorflow as tf
+from keras.src.trainers.trainer import model_supports_jit  # `compile` asks it; none is public
 
 from . import link
 from .batches import BatchLayout, on_replicas
@@ -83,7 +85,7 @@ class DistributedSteps:
         self.transaction = Transaction(
             run,
             accumulate=layout.accumulate,
-            jit=resolve_jit(jit, synchronized),
+            jit=resolve_jit(jit, synchronized, run.models.values()),
             jit_is_optional=jit == "auto",
             loss_scaling=self.loss_scaling,
         )
@@ -405,8 +407,11 @@ def are_finite(losses: list[tf.Tensor]) -> tf.Tensor:
     return tf.reduce_all([tf.math.is_finite(loss) for loss in losses])
 
 
-def resolve_jit(choice: str, synchronized: bool) -> bool:
-    """Whether to compile: with "auto" where there is an accelerator.
+def resolve_jit(choice: str, synchronized: bool, models: Iterable[keras.Model]) -> bool:
+    """Whether to compile: with "auto" where there is an accelerator, and Keras would too.
+
+    Keras wouldn't where operations must be deterministic, on a Mac's GPU, and with layers such as an
+    LSTM on a GPU, whose operations of cuDNN XLA can't compile.
 
     Raises:
         UsageError: "on", and XLA can't compile the models.
@@ -418,4 +423,6 @@ def resolve_jit(choice: str, synchronized: bool) -> bool:
         )
     # Not on the CPU: there XLA makes convolutions up to ten times slower (TF 2.21).
     accelerated = any(tf.config.list_logical_devices(kind) for kind in ("GPU", "TPU"))
-    return choice == "on" or (choice == "auto" and accelerated and not synchronized)
+    if choice == "auto" and accelerated and not synchronized:
+        return all(map(model_supports_jit, models))
+    return choice == "on"

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import copy
 import functools
-from collections import defaultdict
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -48,10 +47,6 @@ class StepScope(keras.StatelessScope):
     """A scope in which recomputing finds gradients for what was read in it."""
 
     _read: dict[int, keras.Variable] | None = None  # by id
-
-    def __init__(self, *arguments: Any, **named: Any) -> None:
-        super().__init__(*arguments, **named)
-        self.loss_ids = defaultdict[int, set[int]](set)  # of what layers added, by the layer's id
 
     def get_current_value(self, variable: keras.Variable) -> Any:
         """The value that is read here."""

@@ -1,17 +1,16 @@
-"""State that differs per replica: random seeds, normalization statistics, losses of layers."""
+"""State that differs per replica: random seeds, normalization statistics, what layers hold."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 import keras
 import tensorflow as tf
-from keras.src.backend.common.stateless_scope import get_stateless_scope  # nothing public tells it
 from tensorflow.python.framework.func_graph import FuncGraph  # none is public
 
 from .errors import UsageError
-from .inner_functions import StepScope
 from .randomness import in_round
 from .types import Run
 
@@ -104,6 +103,33 @@ def shorten_traces(context: tf.distribute.ReplicaContext) -> None:
         return tf.nest.pack_sequence_as(value, tf.nest.flatten(sums))
 
     context.all_reduce = all_reduce  # of this replica, while it is traced
+
+
+@contextmanager
+def keeping_attributes(layers: Iterable[keras.layers.Layer]) -> Iterator[None]:
+    """Inside, a replica finds in layers what its own trace has put there, such as a KL term.
+
+    Where a step sums or gathers over the replicas, each waits until all others are traced up to
+    there, and tensors that layers keep as attributes would be those of the last one: its loss would
+    count for all (TF 2.21). So would the list of losses that a layer has added, which each call of
+    the model clears (Keras 3.15).
+    """
+    context, layers = tf.distribute.get_replica_context(), [*layers]
+    original = context.merge_call
+
+    def merge_call(*arguments: Any, **named: Any) -> Any:
+        own = [{**vars(layer), "_loss_ids": set(layer._loss_ids)} for layer in layers]
+        try:
+            return original(*arguments, **named)
+        finally:
+            for layer, attributes in zip(layers, own, strict=True):
+                vars(layer).update(attributes)
+
+    context.merge_call = merge_call
+    try:
+        yield
+    finally:
+        context.merge_call = original
 
 
 def is_random_state(variable: keras.Variable) -> bool:
@@ -223,18 +249,3 @@ def derive_seeds(
     return tf.random.stateless_uniform(
         (number, 2), (tf.constant(run.seed, tf.int64), place), None, None, tf.uint32
     )
-
-
-def _loss_ids(layer: keras.layers.Layer) -> set[int]:
-    """Which losses a layer has added, of those in the scope; in a step its own.
-
-    In Keras 3.15 each call of the model forgets which. Where replicas wait for each other, as in a
-    synchronized layer, one is traced amid the call of another: that one's losses would vanish.
-    """
-    scope = get_stateless_scope()
-    if isinstance(scope, StepScope):
-        return scope.loss_ids[id(layer)]
-    return vars(layer).setdefault("_loss_ids", set())
-
-
-keras.layers.Layer._loss_ids = property(_loss_ids, lambda layer, ids: None)

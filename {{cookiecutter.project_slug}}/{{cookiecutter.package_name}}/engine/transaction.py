@@ -31,7 +31,7 @@ from .inner_functions import StepScope, inlined
 from .loss_scale import LossScale, LossScaling
 from .output import say
 from .randomness import Place, drawing_for
-from .replicas import RandomStates, derive_seeds, is_random_state
+from .replicas import RandomStates, derive_seeds, is_random_state, keeping_attributes
 from .types import MADE_BY, Replica, Run, Step, step_name, unique
 
 Writes = list[tf.Tensor | None]  # new values of the captured variables, None where not written
@@ -122,7 +122,8 @@ class Capture:
         place = Place(rows, replica.index, replica.num_replicas, self.run.randomness)
         trains = self.run.what_trains
         counts, scope = replica.global_count, _Scope(mapping, step_name(step), place)
-        with scope.entered(), _explained(step, self.run, counts):
+        layers = (x for model in self.run.models.values() for x in model._flatten_layers())
+        with scope.entered(), keeping_attributes(layers), _explained(step, self.run, counts):
             losses = step(self.run, batch, replica)
         losses = self._valid(step, losses)
         known = {id(variable) for variable, _ in mapping}

@@ -45,8 +45,9 @@ class Replica(NamedTuple):
             run: a schedule of a loss must end with its last value there.
         seed: int32 (2,) for `tf.random.stateless_*`, different in each step, entry of TRAIN_STEPS,
             micro-batch and replica. With `--randomness global_batch` it is the same on all
-            replicas, and each gets its rows of the numbers drawn for the global batch. For several
-            draws in a step, make several seeds: `tf.random.split(replica.seed, 3)`.
+            replicas, and each gets its rows of what `tf.random.stateless_*` draws for the global
+            batch; `tf.image.stateless_random_flip_*` draw for their rows only, on each replica the
+            same. For several draws in a step, make several seeds: `tf.random.split(replica.seed, 3)`.
         num_microbatches: parts of the per-replica batch that `--accumulate` makes. The step runs,
             and assigns what it assigns, once for each: an average of weights moves that often.
         compiled: whether XLA compiles this step.
@@ -106,7 +107,7 @@ class TaskFunctions:
     test_step: Step
     count: Callable[[Any], Any]
     process_gradients: Callable[[list[tf.Tensor], list[keras.Variable]], list[tf.Tensor]]
-    examples_interact: bool = False  # an example's loss depends on the others of its batch
+    examples_interact: bool = False  # an example's loss or metric depends on others of its batch
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -67,5 +67,5 @@ def test_step(run: Run, batch: Batch, replica: Replica) -> dict[str, tf.Tensor]:
 
 TRAIN_STEPS = (discriminator_step, generator_step)  # called in this order on the same batch
 TERMS: tuple[str, ...] = ()  # names of other scalars that steps return, summed over replicas
-# True if an example's loss depends on other examples of its batch, as in contrastive learning.
+# True if an example's loss or metric depends on others of its batch, as in contrastive learning.
 EXAMPLES_INTERACT = False
