@@ -410,8 +410,8 @@ def are_finite(losses: list[tf.Tensor]) -> tf.Tensor:
 def resolve_jit(choice: str, synchronized: bool, models: Iterable[keras.Model]) -> bool:
     """Whether to compile: with "auto" where there is an accelerator, and Keras would too.
 
-    Keras wouldn't where operations must be deterministic, on a Mac's GPU, and with layers such as an
-    LSTM on a GPU, whose operations of cuDNN XLA can't compile.
+    Keras wouldn't where operations must be deterministic, on a Mac's GPU, and with layers such as
+    an LSTM on a GPU, whose operations of cuDNN XLA can't compile.
 
     Raises:
         UsageError: "on", and XLA can't compile the models.

@@ -47,7 +47,7 @@ class Replica(NamedTuple):
             micro-batch and replica. With `--randomness global_batch` it is the same on all
             replicas, and each gets its rows of what `tf.random.stateless_*` draws for the global
             batch; `tf.image.stateless_random_flip_*` draw for their rows only, on each replica the
-            same. For several draws in a step, make several seeds: `tf.random.split(replica.seed, 3)`.
+            same. For several draws in a step make several seeds: `tf.random.split(replica.seed)`.
         num_microbatches: parts of the per-replica batch that `--accumulate` makes. The step runs,
             and assigns what it assigns, once for each: an average of weights moves that often.
         compiled: whether XLA compiles this step.
