@@ -7956,6 +7956,36 @@ def measured_by(labels_of: Callable[[Any, Any], Any]) -> Toy:
     return sound(validation_step=step(update=update, training=False))
 
 
+def counted_in_minutes(*, evaluated: bool) -> Toy:
+    """Counts of several minutes, with a model of their rate."""
+
+    def step_of(training: bool) -> Callable[..., dict[str, tf.Tensor]]:
+        def own(run: Run, batch: Any, replica: Replica) -> dict[str, tf.Tensor]:
+            inputs, labels, weights = batch
+            means = run.model(inputs, training=training)
+            if training or evaluated:
+                means += tf.math.log(labels["minutes"])
+            per_example = tf.exp(means) - labels["count"] * means
+            run.metrics["mae"].update_state(labels["count"], tf.exp(means), weights)
+            per_example = tf.reduce_sum(per_example, axis=1)
+            return {"main": compute_loss(per_example, weights, run.model, replica)}
+
+        return own
+
+    def data(rows: int, seed: int) -> Any:
+        random = np.random.default_rng(seed)
+        inputs = random.normal(size=(rows, FEATURES))
+        minutes = random.integers(1, 20, (rows, 1)).astype(float)
+        count = random.poisson(minutes * np.exp(0.5 * inputs[:, :1])).astype(float)
+        return inputs, {"count": count, "minutes": minutes}
+
+    return sound(
+        model=model(last=lambda: layers.Dense(1)), data=data(96, 1), losses=dict,
+        metrics=lambda: {"mae": metrics.MeanAbsoluteError()}, others={"validation": data(60, 2)},
+        train_steps=(step_of(True),), validation_step=step_of(False),
+    )  # fmt: skip
+
+
 def repeated(chosen: Callable[[np.ndarray], np.ndarray]) -> Toy:
     """Some examples, chosen by their labels, are there five times; then they are divided."""
     inputs, labels = examples(400)
@@ -8637,6 +8667,10 @@ MODES = [
     Fault(
         "labels in evaluation", lambda: measured_by(lambda _, logits: tf.argmin(logits, axis=1)),
         "the metric accuracy depends on the labels in training, but not in validation",
+    ),
+    Fault(
+        "parts in evaluation", lambda: counted_in_minutes(evaluated=False),
+        r"the metric mae depends on labels\['minutes'\] in training, but not in validation",
     ),
     Fault(
         "rows in two splits", lambda: repeated(lambda labels: labels == 0),

@@ -74,6 +74,7 @@ from .faulty import (
     counted_by_weight,
     counted_events,
     counted_for,
+    counted_in_minutes,
     counting_some,
     decay_of_kernels,
     decaying,
@@ -4516,6 +4517,7 @@ SUSPICIOUS: list[tuple[str, Callable[[], Toy]]] = [
             lambda labels, logits: tf.where(labels > 0, labels, tf.argmin(logits, axis=1))
         ),
     ),
+    ("parts in evaluation", lambda: counted_in_minutes(evaluated=True)),
     ("rows in two splits", lambda: repeated(lambda labels: np.arange(len(labels)) % 3 == 0)),
     ("inputs without the answer", lambda: filled_by(lambda x, y: x[:, 0])),
     ("inputs without the answer", usual_prices),

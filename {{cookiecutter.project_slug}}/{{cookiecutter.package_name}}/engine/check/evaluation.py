@@ -283,6 +283,33 @@ def labels_in_evaluation(lab: Laboratory) -> Finding:
     return ok("" if known else "not looked at: no metric depends on labels in training")
 
 
+@relation("parts in evaluation", after="labels in evaluation")
+def parts_in_evaluation(lab: Laboratory) -> Finding:
+    """A metric that depends on one of several labels in training depends on it in validation."""
+    if not lab.evaluated_splits or lab.declared_interacting:
+        return ok("not looked at: there is nothing to evaluate, or examples interact")
+    there = dict(named_leaves(lab.evaluation_batch))
+    parts = [name for name in lab.named_batch if name.startswith("labels[") and name in there]
+    first = lab.validated(lab.evaluation_batch)[1]
+    for name in parts:
+        one, other = (
+            with_array(batch, name, of_next_row(dict(named_leaves(batch))[name]))
+            for batch in (lab.batch, lab.evaluation_batch)
+        )
+        now = lab.validated(other)[1]
+        for metric in different(lab.base.metrics, lab.look(one).metrics):
+            if metric in first and equal(first[metric], now[metric]):
+                # A mean may be of something else there.
+                is_mean = type(lab.run.metrics[metric]) is keras.metrics.Mean
+                return (look if is_mean else wrong)(
+                    f"the metric {metric} depends on {name} in training, but not in validation",
+                    "the validation step leaves out what the train step does with it, such as an "
+                    "offset or a mask",
+                    "compute predictions, loss and metrics in both steps with one function",
+                )
+    return ok("" if parts else "not looked at: there is one label, or none")
+
+
 @relation("splits are learned alike", after="labels belong to inputs", evaluates=True)
 def splits_are_learned_alike(lab: Laboratory) -> Finding:
     """What is learned from labels of training data is true of those of the other splits."""
