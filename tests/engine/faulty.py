@@ -5622,6 +5622,15 @@ TRAINING = [
         lambda: gan_with(lambda real, made: tf.nn.softplus(real) + tf.nn.softplus(-made)),
         "lowers the loss of the generator lowers that of the discriminator: both have the same goa",
     ),
+    Fault(  # the target of both is 0.9
+        "adversaries",
+        lambda: gan_with(
+            lambda real, made: (
+                tf.nn.softplus(real) - 0.9 * real + tf.nn.softplus(made) - 0.9 * made
+            )
+        ),
+        "both have the same goal: labels of real and generated are swapped, or alike",
+    ),
     Fault(
         "train steps apart", gan_of_one_optimizer,
         "train_both and train_both both train all models with one optimizer", LOOK,
