@@ -5629,7 +5629,7 @@ TRAINING = [
                 tf.nn.softplus(real) - 0.9 * real + tf.nn.softplus(made) - 0.9 * made
             )
         ),
-        "both have the same goal: labels of real and generated are swapped in one loss, or alike",
+        "in one loss the labels of real and generated are swapped, or alike",
     ),
     Fault(
         "train steps apart", gan_of_one_optimizer,

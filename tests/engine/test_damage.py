@@ -522,6 +522,18 @@ def test_tensorflow_is_imported_where_nothing_can_be_written(
 
 
 @pytest.mark.quick
+def test_no_file_of_a_run_takes_the_number_of_a_closed_stream() -> None:
+    """As of a daemon: TensorFlow's log would go to the run's lock."""
+    code = (
+        "import os\nfrom proof.engine.output import forgiving_output\n"
+        "with forgiving_output(): os._exit(os.open(os.devnull, os.O_RDONLY) <= 2)"
+    )
+    command = ["sh", "-c", 'exec "$0" -c "$1" <&- >&- 2>&-', sys.executable, code]
+    own = os.environ | {"PYTHONPATH": str(Path(proof.__path__[0]).parent)}
+    assert not subprocess.run(command, env=own, check=False).returncode
+
+
+@pytest.mark.quick
 def test_garbage_is_left_alone_while_tensorflow_is_imported() -> None:
     with filtered_tf_import():
         assert not gc.isenabled()

@@ -16,11 +16,12 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
+from unittest.mock import Mock
 
 import numpy as np
 import pytest
 import tensorflow as tf
-from proof.engine import link, rendezvous
+from proof.engine import link, rendezvous, strategy
 from proof.engine.errors import LostWorkerError, UsageError
 from proof.engine.lost_worker import is_lost_worker
 from proof.engine.workers import Workers
@@ -845,6 +846,23 @@ def test_a_port_that_is_taken_is_one_sentence(monkeypatch: pytest.MonkeyPatch, h
         set_workers(monkeypatch, [other.getsockname()[1], *free_ports(1)], host=host)
         with pytest.raises(UsageError, match=r"Worker 0 can't listen at .* another program"):
             rendezvous.meet({}, 1.0)
+        with pytest.raises(UsageError, match=r"Worker 0 can't listen at .* another program"):
+            rendezvous.require_port()  # as where it was taken while TensorFlow was imported
+
+
+@pytest.mark.quick
+def test_a_port_that_tensorflow_does_not_get_is_one_sentence(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def fail() -> None:
+        raise tf.errors.UnknownError(None, None, "Could not start gRPC server")
+
+    set_workers(monkeypatch, free_ports(2), index=1)
+    monkeypatch.setattr(link, "current", Mock())
+    monkeypatch.setattr(tf.distribute, "MultiWorkerMirroredStrategy", fail)
+    monkeypatch.setattr(strategy, "cross_device_utils", Mock())
+    with pytest.raises(UsageError, match=r"^TensorFlow can't listen at 127\.0\.0\.1:"):
+        strategy._multi_worker(0)
 
 
 @pytest.mark.quick
@@ -858,6 +876,9 @@ def test_a_worker_that_has_given_up_is_not_taken_for_there(monkeypatch: pytest.M
         workers.append(socket.create_connection(address))  # a port scanner, say
         with socket.create_connection(address) as chief:
             chief.sendall(HELLO)
+        for line in (b'{"worker": 1e400}\n', b"[" * 50_000 + b"\n", b"GET / HTTP/1.1\n"):
+            with socket.create_connection(address) as other:
+                other.sendall(line)
         workers.append(socket.create_connection(address))
         workers[1].sendall(HELLO + b"{}\n")
 
@@ -1129,14 +1150,17 @@ def test_the_chief_says_that_all_are_ready_before_it_goes_on(
 
 
 @pytest.mark.quick
-def test_a_file_that_differs_is_named() -> None:
+def test_what_differs_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     facts = {0: {"--seed": 1, "proof/run.py": "a"}, 1: {"--seed": 1, "proof/run.py": "b"}}
     assert "differ in proof/run.py: it is another file on worker 1" in rendezvous._differences(
         facts
     )
     found = rendezvous.fingerprint("seed: 1")
     assert found["--seed"] == 1
-    assert {"proof/task/steps.py", "tensorflow", "Python", "the number of workers"} < set(found)
+    set_workers(monkeypatch, [2222, 2223])
+    found = rendezvous.fingerprint("seed: 1")
+    assert found["the addresses of the workers"] == "127.0.0.1:2222, 127.0.0.1:2223"
+    assert {"proof/task/steps.py", "tensorflow", "Python"} < set(found)
 
 
 @pytest.mark.quick

@@ -96,6 +96,11 @@ def width_of(stream: Any) -> int:
 @contextlib.contextmanager
 def forgiving_output() -> Iterator[None]:
     """Let nothing end because its output can't be shown: `train.py | head -1` trains to the end."""
+    for number in range(3):
+        try:
+            os.fstat(number)
+        except OSError:  # closed, as of a daemon: the next file would be what TensorFlow logs to
+            os.open(os.devnull, os.O_RDWR)
     before = sys.stdout, sys.stderr
     with Path(os.devnull).open("w", encoding="utf-8") as nowhere:
         # A stream that was closed before Python started is None.

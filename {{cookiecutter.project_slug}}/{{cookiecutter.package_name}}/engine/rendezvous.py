@@ -50,7 +50,7 @@ def fingerprint(flags: str) -> dict[str, Any]:
         **hashes_of_code(),
         **{name: version(name) for name in PACKAGES},
         "Python": platform.python_version(),
-        "the number of workers": cluster.num_workers(),
+        "the addresses of the workers": ", ".join(cluster.addresses()),
     }
 
 
@@ -197,7 +197,7 @@ def _welcome(
     listener: socket.socket, number: int
 ) -> tuple[int, dict[str, Any], socket.socket] | None:
     """A worker that says hello, its facts, and the connection; None for another program."""
-    errors = (OSError, ValueError, KeyError, TypeError)
+    errors = (OSError, ValueError, KeyError, TypeError, OverflowError, RecursionError)
     with contextlib.suppress(*errors), contextlib.ExitStack() as stack:
         connection = stack.enter_context(listener.accept()[0])
         connection.settimeout(HELLO_SECS)
@@ -254,6 +254,15 @@ def _receive(connection: socket.socket) -> dict[str, Any]:
             raise ValueError("the connection was closed")
         line += connection.recv(part.find(b"\n") + 1 or len(part))
     return dict(json.loads(line))
+
+
+def require_port() -> None:
+    """Wait until this worker's own port is free, which `meet` has tried: time has passed since.
+
+    Raises:
+        UsageError: it is taken.
+    """
+    _listen(cluster.addresses()[cluster.worker_index()]).close()
 
 
 def _listen(address: str) -> socket.socket:

@@ -130,6 +130,7 @@ def _multi_worker(virtual_replicas: int) -> tf.distribute.Strategy:
             "them by srun or mpirun, or set the environment variable TF_CONFIG for each; on one "
             "machine use --strategy mirrored."
         )
+    rendezvous.require_port()
     # Where a worker is missing, this waits for an hour and holds Python's lock (TF 2.21).
     assert link.current is not None
     link.current.wait_for_all(virtual_replicas or len(tf.config.list_physical_devices("GPU")) or 1)
@@ -137,6 +138,9 @@ def _multi_worker(virtual_replicas: int) -> tf.distribute.Strategy:
     with _on_virtual_replicas(virtual_replicas):
         try:
             strategy = tf.distribute.MultiWorkerMirroredStrategy()
+        except tf.errors.UnknownError as error:
+            address = cluster.addresses()[cluster.worker_index()]
+            raise UsageError(f"TensorFlow can't listen at {address}: see above.") from error
         except RuntimeError as error:
             if "at program startup" not in str(error):
                 raise

@@ -64,7 +64,8 @@ def adversaries(lab: Laboratory) -> Finding:
         # A discriminator with further outputs, such as classes, shares some goals of the generator.
         return (look if _gives_several(lab, judge) else wrong)(
             f"a step that lowers the loss of the {generator} lowers that of the {judge}",
-            "both have the same goal: labels of real and generated are swapped in one loss, or alike",
+            "both have the same goal: in one loss the labels of real and generated are swapped, or "
+            "alike",
             "the discriminator's labels are 1 for real and 0 for generated examples, the "
             "generator's are 1",
         )
