@@ -7965,6 +7965,19 @@ def measured_by(labels_of: Callable[[Any, Any], Any]) -> Toy:
     return sound(validation_step=step(update=update, training=False))
 
 
+def of_shares() -> Toy:
+    """Weights are shares of the parts of an example, here of one part."""
+
+    def own(run: Run, batch: Any, replica: Replica) -> dict[str, tf.Tensor]:
+        inputs, labels, weights = batch
+        per_part = run.losses["main"](labels, run.model(inputs, training=True))
+        per_example = tf.math.divide_no_nan(per_part * weights, weights)
+        there = tf.cast(weights != 0, weights.dtype)
+        return {"main": compute_loss(per_example, there, run.model, replica)}
+
+    return sound(train_steps=(own,), metrics=dict)
+
+
 def counted_in_minutes(*, evaluated: bool) -> Toy:
     """Counts of several minutes, with a model of their rate."""
 

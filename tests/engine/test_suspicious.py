@@ -164,6 +164,7 @@ from .faulty import (
     of_parts,
     of_rare_tags,
     of_several_tags,
+    of_shares,
     of_tables,
     one_hot_step,
     orders_of_some,
@@ -4517,6 +4518,7 @@ SUSPICIOUS: list[tuple[str, Callable[[], Toy]]] = [
             lambda labels, logits: tf.where(labels > 0, labels, tf.argmin(logits, axis=1))
         ),
     ),
+    ("examples apart", of_shares),
     ("parts in evaluation", lambda: counted_in_minutes(evaluated=True)),
     ("rows in two splits", lambda: repeated(lambda labels: np.arange(len(labels)) % 3 == 0)),
     ("inputs without the answer", lambda: filled_by(lambda x, y: x[:, 0])),

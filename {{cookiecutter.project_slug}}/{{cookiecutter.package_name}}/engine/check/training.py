@@ -335,6 +335,8 @@ def _sees_other_labels(lab: Laboratory) -> str:
     first, counts = step(1e-6)
     if lab.looks_at_batch and not first.outputs:  # which see labels, perhaps
         return ""
+    if not different(lab.base.losses, first.losses):  # weights are shares of an example's parts
+        return ""
     of_rows = sum(y.reshape(lab.rows, -1).mean(axis=1) for y in numbers)
     for row in (int(np.argmin(of_rows)), int(np.argmax(of_rows))):
         seen, now = step(1e-6, row)
