@@ -3645,6 +3645,23 @@ def weighted_pixels(weigh: Callable[[np.ndarray], np.ndarray]) -> Toy:
     )  # fmt: skip
 
 
+def weighted_outside(label: int, weight: float) -> Toy:
+    """Pixels, of which bright ones are rare: a step weighs the losses of one class, as a mean."""
+
+    def own(run: Run, batch: Any, replica: Replica) -> dict[str, tf.Tensor]:
+        inputs, labels, weights = batch
+        per_pixel = run.losses["main"](labels, run.model(inputs, training=True))
+        factors = tf.cast(tf.where(labels == label, weight, 1.0), per_pixel.dtype)
+        total, whole = (tf.reduce_sum(x, axis=(1, 2)) for x in (factors * per_pixel, factors))
+        return {"main": compute_loss(total / whole, weights, run.model, replica)}
+
+    images, _ = segmented(None).data
+    return replace(
+        segmented(None), data=(images, (images[..., 0] > 1).astype("int64")), train_steps=(own,),
+        validation_step=own, metrics=dict,
+    )  # fmt: skip
+
+
 def weighted_binary(
     weigh: Callable[[float], float], *, by_data: bool = False, beside: bool = False
 ) -> Toy:
@@ -9126,6 +9143,15 @@ MODES = [
             lambda: weighted_labels(lambda often: often, one_hot=True),
             lambda: replace(weighted_labels(lambda often: often), train_steps=(one_hot_step,)),
         )
+    ),
+    Fault(
+        "class weights", lambda: weighted_outside(0, 2.0),
+        "0 is by far the most frequent class of positions, and in the loss main each .* 2 times as",
+    ),
+    Fault(
+        "class weights", lambda: weighted_pixels(lambda often: np.where(often > 0.5, 2, 1)),
+        "0 is by far the most frequent class of positions, and in the loss main each .* 2 times as",
+        LOOK,
     ),
     Fault(
         "class weights", lambda: weighted_pixels(lambda often: often),

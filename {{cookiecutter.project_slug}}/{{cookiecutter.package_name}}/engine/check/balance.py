@@ -82,7 +82,45 @@ def class_weights(lab: Laboratory) -> Finding:
                     f"as zeros, and weigh {weights[column]:.2g} times as much",
                     *UPSIDE_DOWN,
                 )
+    if found := _most_for_the_most_frequent(lab):
+        return found
     return ok("" if compared else "not looked at: classes are about equally frequent, or none")
+
+
+def _most_for_the_most_frequent(lab: Laboratory) -> Finding | None:
+    """Whether a loss of positions weighs those of the most frequent class more than all others."""
+    starts_at_0 = any(pulled.predictions.min() < 0 for pulled in lab.pulled.values())  # logits
+    alike = lab.pulled_at(functools.partial(_constant, 0.0 if starts_at_0 else 0.5))
+    for name, (y, p, slopes) in alike.items():
+        if y.dtype.kind not in "iu" or y.ndim < 2 or y.shape not in (p.shape[:-1], p.shape):
+            continue
+        sizes = np.abs(slopes) if y.shape == p.shape else np.linalg.norm(slopes, axis=-1)
+        sizes, y = (x.reshape(len(y), -1) for x in (sizes, y))
+        classes, often = np.unique(y[sizes > 0], return_counts=True)
+        order = np.argsort(-often)
+        if len(classes) < 2 or often[order[1]] * UNEVEN > often[order[0]] or often.min() < LEAST:
+            continue
+
+        def of_examples(label: int, y: np.ndarray = y, sizes: np.ndarray = sizes) -> np.ndarray:
+            of_class = (y == label) & (sizes > 0)  # the mean of each example, NaN without any
+            total = np.where(of_class, sizes, 0).sum(axis=1)
+            return np.where(of_class.any(axis=1), total, np.nan) / np.maximum(of_class.sum(1), 1)
+
+        common, *others = (of_examples(label) for label in classes[order])
+        shares = [
+            np.nanmean(other / common) for other in others if not np.isnan(other / common).all()
+        ]
+        if shares and max(shares) * UNEVEN < 1:
+            # A focal loss may do so on purpose: examples of the frequent class soon weigh nothing.
+            is_plain = type(lab.run.losses[name]).__name__.endswith("Crossentropy")
+            return (wrong if is_plain else look)(
+                f"{classes[order[0]]} is by far the most frequent class of positions, and in the "
+                f"loss {name} each of them weighs at least {1 / max(shares):.2g} times as much as "
+                "one of any other class",
+                UPSIDE_DOWN[0],
+                "weigh rare classes more: the branches of a tf.where may be swapped",
+            )
+    return None
 
 
 def _taken_for_padding(lab: Laboratory) -> Finding | None:
