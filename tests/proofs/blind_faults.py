@@ -48,8 +48,8 @@ told apart: 480 of 767 plain and 248 of 466 subtle. Of 744 [correct tasks](#corr
 
 ## Correct tasks
 
-Called `WRONG` at the first try, of tasks that examiners wrote as correct ones (25 of the last column
-are changes of other tasks, into which the faults of 94 and 95 were planted):
+Called `WRONG` at the first try, of tasks that examiners wrote as correct ones (25 of the last
+column are changes of other tasks, into which the faults of 94 and 95 were planted):
 
 | examiner | 10-17 | 18, 21 | 23, 25 | 29, 31 | 37, 41 | 42, 43 | 47-50 | 51-53 | 54-83 | 85-96 |
 | -- | -- | -- | -- | -- | -- | -- | -- | -- | -- | -- |
