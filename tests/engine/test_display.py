@@ -186,12 +186,13 @@ def test_losses_and_metrics_stand_in_rows_and_splits_in_columns() -> None:
     results = {"strategy": "none", "train_loss": 1.23456789, "validation_loss": 20000.0}
     results |= {"test_loss": float("nan"), "test_mean_error": 1e-9}
     results |= {f"train_f1/{i}": 0.5 for i in range(9)}
-    head, loss, *classes, error = table(results).splitlines()
+    head, loss, *classes, error, more = table(results).splitlines()
     assert head.split() == ["train", "validation", "test"]
     assert loss.split() == ["loss", "1.235", "2e+04", "nan"]
     assert error.split() == ["mean", "error", "1e-09"]
     assert error.endswith("1e-09")
     assert [line.split()[0] for line in classes] == [f"f1/{i}" for i in range(4)]
+    assert more == "and 5 more in results.json"
 
 
 @pytest.mark.parametrize("validated", [True, False])

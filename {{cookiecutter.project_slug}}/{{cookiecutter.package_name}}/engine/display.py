@@ -178,12 +178,15 @@ def table(results: dict[str, Any]) -> str:
     for split in SPLITS:
         if found := of_split(results, split):
             columns[split] = found
-    shown = listed(dict.fromkeys(name for numbers in columns.values() for name in numbers))
+    names = dict.fromkeys(name for numbers in columns.values() for name in numbers)
+    shown = listed(names)
     width = max(map(len, shown), default=0)
     lines = [" " * width + "".join(f"{split:>12}" for split in columns)]
     for name in shown:
         numbers = (f"{column[name]:.4g}" if name in column else "" for column in columns.values())
         lines.append(f"{name.replace('_', ' '):{width}}" + "".join(f"{n:>12}" for n in numbers))
+    if more := len(names) - len(shown):
+        lines.append(f"and {more} more in results.json")
     return "\n".join(lines)
 
 
