@@ -89,8 +89,8 @@ def class_weights(lab: Laboratory) -> Finding:
 
 def _most_for_the_most_frequent(lab: Laboratory) -> Finding | None:
     """Whether a loss of positions weighs those of the most frequent class more than all others."""
-    starts_at_0 = any(pulled.predictions.min() < 0 for pulled in lab.pulled.values())  # logits
-    alike = lab.pulled_at(functools.partial(_constant, 0.0 if starts_at_0 else 0.5))
+    are_logits = any(pulled.predictions.min() < 0 for pulled in lab.pulled.values())
+    alike = lab.pulled_at(functools.partial(_constant, 0.0 if are_logits else 0.5))
     for name, (y, p, slopes) in alike.items():
         if y.dtype.kind not in "iu" or y.ndim < 2 or y.shape not in (p.shape[:-1], p.shape):
             continue
