@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from typing import Any
 
 import keras
@@ -142,7 +142,7 @@ class RandomStates(keras.StatelessScope):
 
     def __init__(self, *arguments: Any, **named: Any) -> None:
         super().__init__(*arguments, **named)
-        self._graph = tf.compat.v1.get_default_graph()
+        self._graph, self._is_eager = tf.compat.v1.get_default_graph(), tf.executing_eagerly()
         # Those in branches and loops, whose tensors can't be used outside of them.
         self._inside: dict[tuple[tf.Graph, int], tf.Tensor] = {}
 
@@ -152,12 +152,16 @@ class RandomStates(keras.StatelessScope):
         if graph is self._graph or not is_random_state(variable):
             return super().get_current_value(variable)
         if (graph, id(variable)) not in self._inside:
-            with self._graph.as_default():
+            with self._outside():
                 # Also one of no model, which a step refuses at its end.
                 state = tf.convert_to_tensor(variable.value)
                 super().add_update((variable, state + tf.constant([1, 0], state.dtype)))
             self._inside[graph, id(variable)] = in_round(state, graph, self._graph)
         return self._inside[graph, id(variable)]
+
+    def _outside(self) -> AbstractContextManager[Any]:
+        """Where no branch or loop is."""
+        return tf.init_scope() if self._is_eager else self._graph.as_default()
 
     def add_update(self, update: tuple[keras.Variable, Any]) -> None:
         """Keep a new value."""
@@ -197,7 +201,7 @@ class SeededScope(RandomStates):
 
     def _begin(self, variable: keras.Variable) -> None:
         number = len(self.state_mapping) + 1  # 0: the seed itself, which the task uses
-        with self._graph.as_default():
+        with self._outside():
             seed = self._seed + tf.constant([number << 32, 0], tf.int64)
             state = tf.random.stateless_uniform((2,), seed, None, None, tf.uint32)
             self.add_update((variable, tf.cast(state, variable.dtype)))
