@@ -4733,6 +4733,13 @@ def inner_loop_step(run: Run, batch: Any, replica: Replica) -> dict[str, tf.Tens
     return {"main": compute_loss(per_example, weights, run.model, replica)}
 
 
+def test_a_slow_machine_accuses_no_rare_reward(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whose first batch has none: some more are looked at, whatever that takes."""
+    monkeypatch.setattr("proof.engine.check.training.LONGEST_TRAINING", 0.0)
+    toy = rarely_rewarded(kernel_regularizer="l2")
+    assert RELATIONS["inputs matter"].observe(laboratory(toy)).verdict != "WRONG"
+
+
 @pytest.mark.parametrize("drawing", [noisy_twice, product_of_draws])
 def test_draws_of_two_seeds_are_not_looked_at(drawing: Callable[..., Any]) -> None:
     lab = laboratory(sound(train_steps=(drawing(same=False),), metrics=dict))

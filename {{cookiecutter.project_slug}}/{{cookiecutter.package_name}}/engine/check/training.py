@@ -17,7 +17,7 @@ from .explain import COARSE, SUMMED_LATER, explain
 from .findings import Finding, look, ok, relation, wrong
 from .functions import named_in
 from .graph import accidental_broadcasts
-from .laboratory import ADAPTIVE, TOO_FEW_ROWS, Laboratory
+from .laboratory import ADAPTIVE, LOOKS, TOO_FEW_ROWS, Laboratory
 from .numbers import (
     TOLERANCE,
     arrays_of,
@@ -750,6 +750,6 @@ def _ignores_inputs(lab: Laboratory) -> bool:
         own, other = (lab.look(each, step=step) for each in (batch, (others, *batch[1:])))
         if own.trains_otherwise(other, 1e-6):
             return False
-        if spent() > LONGEST_TRAINING:
+        if step + 1 >= LOOKS and spent() > LONGEST_TRAINING:  # on a slow machine, too
             break
     return True
