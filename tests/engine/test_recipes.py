@@ -343,3 +343,16 @@ def test_nan_to_zero_saves_a_step_whose_loss_is_finite() -> None:
     assert any(np.any(a != b) for a, b in zip(two.weights, skipped.weights, strict=True))
     for a, b in zip(one.weights, two.weights, strict=True):
         np.testing.assert_allclose(a, b, rtol=1e-9)
+
+
+def test_noise_on_gradients_fades_and_is_the_same_on_every_replica() -> None:
+    names = recipe("gradient_noise")
+    noisy = assert_parity(Toy(process_gradients=names["process_gradients"]), (2,))
+    assert any(np.any(a != b) for a, b in zip(noisy.weights, train(Toy()).weights, strict=True))
+    run = noisy.run
+    given = [tf.zeros((1000,))]
+    noise = []
+    for step in (0, 100):
+        run.optimizers["main"].iterations.assign(step)
+        noise.append(float(tf.math.reduce_std(run.processed(given, run.trainable_variables)[0])))
+    np.testing.assert_allclose(noise, [0.1, 0.1 / 101**0.275], rtol=0.1)

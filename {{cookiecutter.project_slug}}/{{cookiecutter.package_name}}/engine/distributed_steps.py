@@ -292,7 +292,7 @@ class DistributedSteps:
         graph = tf.compat.v1.get_default_graph()
         before = len(graph.get_operations())
         with _ReadOnly():
-            values = [*(self.run.functions.process_gradients(gradients, variables) or ())]
+            values = [*(self.run.processed(gradients, variables) or ())]
         # In branches, loops and functions the operations of all replicas have one seed (TF 2.21).
         made = {op.type for op in graph.get_operations()[before:]}
         if self.run.strategy.num_replicas_in_sync > 1 and made & {*STATEFUL, "RngReadAndSkip"}:

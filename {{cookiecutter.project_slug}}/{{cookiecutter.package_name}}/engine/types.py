@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import math
 from collections.abc import Callable, Container, Iterable, Iterator
 from dataclasses import dataclass, field
@@ -106,7 +107,7 @@ class TaskFunctions:
     validation_step: Step
     test_step: Step
     count: Callable[[Any], Any]
-    process_gradients: Callable[[list[tf.Tensor], list[keras.Variable]], list[tf.Tensor]]
+    process_gradients: Callable[..., list[tf.Tensor]]
     examples_interact: bool = False  # an example's loss or metric depends on others of its batch
 
 
@@ -180,6 +181,15 @@ class Run:
         """The variables of all models that train now."""
         models = self.trained_models.values()
         return unique(v for model in models for v in model.trainable_variables)
+
+    def processed(
+        self, gradients: list[tf.Tensor], variables: list[keras.Variable]
+    ) -> list[tf.Tensor]:
+        """What `process_gradients` returns; it receives this run if it has a parameter `run`."""
+        function = self.functions.process_gradients
+        if "run" in inspect.signature(function).parameters:
+            return function(gradients, variables, run=self)
+        return function(gradients, variables)
 
     @property
     def layers(self) -> list[keras.layers.Layer]:

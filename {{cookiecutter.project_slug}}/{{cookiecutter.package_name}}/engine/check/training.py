@@ -551,7 +551,7 @@ def _processed(
                 for by, v in zip(scales, variables, strict=True)]  # fmt: skip
         gradients = [tf.constant(g, v.dtype) for g, v in zip(some, variables, strict=True)]
         with contextlib.suppress(Exception):  # it may need what exists only in a step
-            new = lab.run.functions.process_gradients(gradients, variables)
+            new = lab.run.processed(gradients, variables)
             for v, given, made in zip(variables, some, new, strict=True):
                 found.append((v.path, np.ravel(given), np.ravel(np.asarray(made, "f8"))))
     return found
