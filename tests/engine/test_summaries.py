@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import importlib.util
 import json
+import os
 import shutil
+import signal
 from collections import Counter
 from pathlib import Path
 from typing import Any
@@ -13,6 +15,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 from proof.config import Config
+from proof.engine.callbacks import at_step
 from proof.engine.errors import UsageError
 from proof.engine.output import forgiving_output
 from proof.engine.summaries import LOG, Summaries
@@ -198,6 +201,16 @@ def test_steps_are_profiled(runs: Path, first: Path) -> None:
     assert set(backward.values()) == {2}  # once in each of the two steps
     (second,) = runs.glob("*-second")
     assert not (second / "log" / "plugins").exists()
+
+
+def test_a_profile_ends_where_the_run_is_interrupted(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    interrupt = at_step(3, lambda event: os.kill(os.getpid(), signal.SIGTERM))
+    monkeypatch.setattr("proof.task.callbacks.create_callbacks", lambda task: [interrupt])
+    with pytest.raises(SystemExit):
+        train(tmp_path, profile="3:6")
+    assert len(list(tmp_path.glob("*/log/plugins/profile/*/*.xplane.pb"))) == 1
 
 
 def test_a_profile_after_the_end_of_the_run_is_refused(tmp_path: Path) -> None:

@@ -307,6 +307,7 @@ class Loop:
             if stop:
                 self._interrupts.received = True  # by a worker; from here on none heeds a signal
                 self._save()
+                tell(self.callbacks, "on_interrupt", self)
                 display.close()
                 where = "in the validation " * bool(self._under_way)
                 print(

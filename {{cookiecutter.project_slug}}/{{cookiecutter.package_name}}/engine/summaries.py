@@ -141,8 +141,10 @@ class Profiler:
             self._start(loop.directory.path)
 
     def on_train_end(self, loop: Loop) -> None:
-        """Stop where the run was stopped."""
+        """Stop where a callback ended the run."""
         self._stop()
+
+    on_interrupt = on_train_end
 
     def _start(self, directory: Path) -> None:
         if not self._is_running:
