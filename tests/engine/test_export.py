@@ -15,6 +15,7 @@ import tensorflow as tf
 from conftest import files
 from proof.engine.errors import UsageError
 from proof.engine.export import _inputs_and_outputs, export_models, loading_code
+from proof.engine.locks import lock_of
 
 from .toys import FEATURES, files_of_at_most
 
@@ -215,3 +216,15 @@ def test_a_killed_export_leaves_the_one_before(
     monkeypatch.setattr(Path, "replace", seen)
     exported(model_with(lambda x: x + 1), tmp_path)
     assert at_each == [True, True, True]  # main.keras, then main away, and the new one there
+
+
+def test_what_a_killed_export_has_left_is_deleted_but_not_what_another_writes(
+    tmp_path: Path,
+) -> None:
+    killed, another = (tmp_path / "export" / f"unfinished-{who}" for who in ("killed", "another"))
+    for each in (killed, another):
+        (each / "main").mkdir(parents=True)
+    with lock_of(another):
+        exported(model_with(lambda x: x), tmp_path)
+    there = {path.name for path in (tmp_path / "export").iterdir()}
+    assert there == {"main", "main.keras", another.name}

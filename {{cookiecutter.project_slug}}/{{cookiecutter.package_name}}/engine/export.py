@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import shutil
 import tempfile
 from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -15,6 +17,7 @@ import tensorflow as tf
 from .causes import cause_of
 from .errors import AGAIN, UsageError
 from .files import has_wildcards, plain_name, writing
+from .locks import acquire, is_locked, lock_of
 from .model_inputs import input_of
 from .output import PACKAGE
 from .types import Run
@@ -33,28 +36,44 @@ def export_models(run: Run, directory: Path) -> Iterator[str]:
     Raises:
         UsageError: a model can't be exported or loaded again, or then gives other outputs.
     """
+    with _unfinished(directory) as new:
+        yield from _exported(run, directory, new)
+
+
+@contextmanager
+def _unfinished(directory: Path) -> Iterator[Path]:
+    """Where files are written first; what a killed export has left there is deleted."""
     with writing(directory, AGAIN):
         directory.mkdir(exist_ok=True)
+        for left in directory.glob("unfinished-*"):
+            if not is_locked(left):
+                shutil.rmtree(left, ignore_errors=True)
+        new = tempfile.TemporaryDirectory(prefix="unfinished-", dir=directory)
+        lock = acquire(lock_of(Path(new.name)), "export")
+    with new, lock:
+        yield Path(new.name)
+
+
+def _exported(run: Run, directory: Path, new: Path) -> Iterator[str]:
     for name, model in run.trained_models.items():
         inputs, expected = _inputs_and_outputs(name, model)
         tolerance = _largest(expected) * TOLERANCES.get(model.compute_dtype, TOLERANCE)
         random = _difference(expected, model(inputs, training=False)) > tolerance
         for path, write in {f"{name}.keras": _keras, name: _saved_model}.items():
             file = directory / path
+            try:
+                outputs = write(model, new / path)(inputs)
+            except Exception as error:  # of many: a full disk, a layer that isn't found again
+                what = f"{file} can't be exported: {cause_of(error)}"
+                mend = REGISTER if "Could not locate" in str(error) else "fix that"
+                raise UsageError(f"{what}; {mend}, then export again.") from error
+            difference = _difference(expected, outputs)
+            if difference > tolerance and not random:
+                raise UsageError(f"{file} differs from the model by {difference:.1e}.")
             # Under its own name it is there as a whole or, after an error, as it was before.
-            with tempfile.TemporaryDirectory(dir=directory) as new:
-                try:
-                    outputs = write(model, Path(new) / path)(inputs)
-                except Exception as error:  # of many: a full disk, a layer that isn't found again
-                    what = f"{file} can't be exported: {cause_of(error)}"
-                    mend = REGISTER if "Could not locate" in str(error) else "fix that"
-                    raise UsageError(f"{what}; {mend}, then export again.") from error
-                difference = _difference(expected, outputs)
-                if difference > tolerance and not random:
-                    raise UsageError(f"{file} differs from the model by {difference:.1e}.")
-                if file.is_dir():  # killed between the two, it is still here, in `new`
-                    file.replace(Path(new) / f"{path}.before")
-                (Path(new) / path).replace(file)
+            if file.is_dir():  # killed between the two, it is still here, in `new`
+                file.replace(new / f"{path}.before")
+            (new / path).replace(file)
             if random:
                 yield f"{file}: reloaded; not compared, since the model's outputs are random"
             else:
