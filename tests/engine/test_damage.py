@@ -30,7 +30,7 @@ from proof.engine.callbacks import Event, at_step
 from proof.engine.checkpoints import BestWeights
 from proof.engine.command_line import parse, to_yaml
 from proof.engine.errors import UsageError, code_of, usage_errors
-from proof.engine.files import to_json
+from proof.engine.files import replace_file, to_json
 from proof.engine.interrupts import Interrupts
 from proof.engine.locks import is_locked
 from proof.engine.run_directory import RunDirectory, find_resumed
@@ -238,6 +238,19 @@ def test_a_checkpoint_that_is_replaced_while_it_is_read_is_no_failing_disk(
 
 
 @pytest.mark.quick
+def test_what_a_killed_run_was_writing_is_deleted(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with monkeypatch.context() as killed, pytest.raises(KeyboardInterrupt):
+        killed.setattr(Path, "replace", Mock(side_effect=KeyboardInterrupt))
+        killed.setattr(Path, "unlink", Mock())  # SIGKILL leaves no time for it
+        replace_file(tmp_path / "results.json", "{}")
+    assert len(list(tmp_path.iterdir())) == 1
+    (tmp_path / "my.new").touch()
+    with RunDirectory.open(tmp_path, "", tmp_path, ""):
+        assert {path.name for path in tmp_path.iterdir()} == {"lock", "my.new"}
+
+
 def test_files_beside_the_checkpoints_stay_and_do_not_matter(half: Path, best: Any) -> None:
     strays = [
         half / "checkpoints" / kind / name

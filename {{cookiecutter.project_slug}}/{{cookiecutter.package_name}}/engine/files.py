@@ -53,6 +53,13 @@ def replace_file(file: Path, content: str | bytes, then: str = RESUME) -> None:
             raise
 
 
+def delete_unfinished(directory: Path) -> None:
+    """Delete what `replace_file` was writing there when it was killed."""
+    for new in directory.glob("*.????????.new"):
+        with contextlib.suppress(OSError):
+            new.unlink()
+
+
 def to_disk(path: Path) -> None:
     """Wait until a file, or the names in a directory, would survive a loss of power.
 

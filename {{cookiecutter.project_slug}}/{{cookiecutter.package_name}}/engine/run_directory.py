@@ -16,7 +16,7 @@ import keras
 from . import link
 from .command_line import FIRST_LINE, LAST_LINE, flag_of, flags_in, read_flags
 from .errors import AGAIN, UsageError, reason_of
-from .files import replace_file, to_json, writing
+from .files import delete_unfinished, replace_file, to_json, writing
 from .locks import acquire, is_locked, lock_of
 from .output import say
 from .run_files import STARTED, UNFINISHED, has_checkpoint, is_finished
@@ -119,6 +119,7 @@ class RunDirectory:
             acquire(self._lock_file, "process")
         except OSError as error:
             raise UsageError(f"{self.path} can't be written to: {error.strerror}.") from error
+        delete_unfinished(self.path)
 
     def write_config(self, config: str) -> None:
         """The flags as config.yaml, as they turned out: "auto" replaced by what was chosen.
