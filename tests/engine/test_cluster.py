@@ -78,6 +78,8 @@ def test_tf_config_of_one_worker_is_a_single_process() -> None:
         (of_tf_config({"worker": ["a:1", "b:2"], "ps": ["c:3"]}, "worker", 0), "multi_worker"),
         (of_tf_config({"chief": ["a:1"], "worker": ["b:2"]}, "evaluator", 0), "'evaluator'"),
         (of_tf_config({"worker": ["a:1", "b:2"]}, "worker", 2), "worker 2 .* only 2: a:1, b:2"),
+        (of_tf_config({"worker": ["a:1"]}, "worker", 1), "worker 1 by TF_CONFIG, .* only 1: a:1"),
+        (of_tf_config({}, "worker", 1), "worker 1 by TF_CONFIG, which names only 0: none"),
         *[
             (of_tf_config({"worker": ["a:1", address]}, "worker", 0), "worker 1 is at .*host:port")
             for address in (

@@ -54,14 +54,14 @@ def tf_config(environ: Mapping[str, str]) -> dict[str, Any] | None:
             ) from error
         if found is not None:
             addresses, index = found
+            if not 0 <= index < max(1, len(addresses)):  # alone, each would train by itself
+                raise UsageError(
+                    f"This process is worker {index} by {launcher_name(environ)}, which names only "
+                    f"{len(addresses)}: {', '.join(addresses) or 'none'}."
+                )
             if len(addresses) < 2:
                 return None
             _validate_addresses(addresses, launcher_name(environ))
-            if not 0 <= index < len(addresses):
-                raise UsageError(
-                    f"This process is worker {index} for its launcher, but there are only "
-                    f"{len(addresses)}: {', '.join(addresses)}."
-                )
             task = {"type": "worker", "index": index}
             return {"cluster": {"worker": addresses}, "task": task}
     return None
