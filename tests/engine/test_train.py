@@ -106,20 +106,24 @@ def test_splits_are_optional_and_all_that_follows_takes_the_last_there_is(
 
 
 @pytest.mark.quick
+@pytest.mark.parametrize("is_crash", [True, False], ids=["traceback", "sentence"])
 def test_a_mistake_in_a_picture_costs_no_results(
+    is_crash: bool,
     load: Load,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
+    error = KeyError if is_crash else load(DEFAULT, "engine.errors").UsageError
+
     def draw(*arguments: Any) -> None:
-        raise KeyError("test")
+        raise error("test")
 
     monkeypatch.setattr(load(DEFAULT, "task.pictures"), "draw_predictions", draw)
     run = train(load, tmp_path)
     said = capsys.readouterr()
     assert "test_accuracy" in json.loads((run / "results.json").read_text())
-    assert "Traceback" in said.err
+    assert ("Traceback" if is_crash else "error: test\n") in said.err
     assert f"once it can be: python train.py --resume {run}" in said.err
     assert f"evaluate {run}" in said.out
     find_resumed = load(DEFAULT, "engine.run_directory").find_resumed

@@ -162,12 +162,14 @@ def continue_on_error(sentence: str) -> Iterator[None]:
     """Show a mistake in the code of `task/` with its traceback and `sentence`, and continue.
 
     For what a run can do without once it has its results: with another exit code than 0 a launcher
-    would start it again. A `UsageError` is raised.
+    would start it again. A `UsageError` that the system has caused, such as a full disk, is raised.
     """
     try:
         yield
-    except UsageError:
-        raise
+    except UsageError as error:
+        if error.__cause__:
+            raise
+        sys.stderr.write(f"error: {error}\n{sentence}\n")
     except Exception as error:
         sys.stderr.write(f"{traceback.format_exc()}{sentence}\n")
         _forget_locals(error)
