@@ -151,6 +151,21 @@ def test_a_checkpoint_is_on_the_disk_before_it_has_its_name_and_older_ones_are_d
     ]  # fmt: skip
 
 
+def test_summaries_of_models_are_whole_however_narrow_the_terminal_is(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "40")
+    with RunDirectory.open(tmp_path, "run", None, "") as directory:
+        directory.write_models({"trained": plain_model()})
+        file = directory.path / "model.txt"
+        alone = file.read_text()
+        directory.write_models({"trained": plain_model(), "average": plain_model()})
+        assert "Param #" in alone
+        assert "trained:" not in alone
+        assert {"trained:", "average:"} < {*file.read_text().splitlines()}
+    assert os.environ["COLUMNS"] == "40"
+
+
 def test_a_run_directory_in_use_is_refused(tmp_path: Path) -> None:
     first = RunDirectory.open(tmp_path, "first", None, "")
     with pytest.raises(UsageError, match="another process"):

@@ -5,11 +5,13 @@ from __future__ import annotations
 import contextlib
 import errno
 import itertools
+import os
 import re
 import shutil
 import time
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 import keras
 
@@ -22,6 +24,7 @@ from .output import say
 from .run_files import STARTED, UNFINISHED, has_checkpoint, is_finished
 from .workers import PAUSE_SECS, Workers
 
+WIDTH = 100  # characters of the summary of a model
 LOCK_SECS = 120.0  # a file server keeps a lock of a host that was lost, NFSv4 for 90 seconds
 NOT_A_RUN = {  # but what isn't there, or is somebody else's; of other errors the disk is the cause
     *(errno.ENOENT, errno.ENOTDIR, errno.EISDIR, errno.ELOOP, errno.ENAMETOOLONG),
@@ -162,8 +165,11 @@ class RunDirectory:
     def write_models(self, models: dict[str, keras.Model]) -> None:
         """The summary of every model as model.txt."""
         lines: list[str] = []
-        for model in models.values():
-            model.summary(print_fn=lines.append, line_length=100)
+        # Keras cuts it off at the width of the terminal, which a batch job has not (3.15).
+        with mock.patch.dict(os.environ, COLUMNS=str(WIDTH)):
+            for name, model in models.items():
+                lines += [f"{name}:"] * (len(models) > 1)
+                model.summary(print_fn=lines.append, line_length=WIDTH)
         self._write("model.txt", "\n".join(lines) + "\n")
 
     def forget_results(self) -> None:
