@@ -263,3 +263,13 @@ def test_a_file_that_must_not_be_read_is_not_said_to_be_damaged(
 def test_a_list_of_other_lists_is_not_blamed_on_numpy() -> None:
     with pytest.raises(UsageError, match="as 'vocabulary' a list whose parts have different sh"):
         as_arrays({"vocabulary": [["a"], ["b", "c"]]})
+
+
+@pytest.mark.quick
+def test_what_adapt_has_returned_by_another_name_is_named(tmp_path: Path) -> None:
+    write_adapted(tmp_path, {"mean": np.zeros(3)})
+    adapted = read_adapted(tmp_path)
+    assert adapted["mean"].shape == (3,)
+    assert "spread" not in adapted
+    with pytest.raises(UsageError, match=r"adapted.npz has no 'spread': adapt .* start a new run"):
+        adapted["spread"]

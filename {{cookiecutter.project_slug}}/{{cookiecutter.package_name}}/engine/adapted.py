@@ -19,6 +19,20 @@ LOST = "so the model can't be made as it was: restore the file, or start a new r
 PLAIN = "biufcSU"  # kinds of dtypes that a file gives back as they were, without pickle
 
 
+class _AdaptedBefore(dict[str, np.ndarray]):
+    """What a run that is opened again has adapted to."""
+
+    def __init__(self, arrays: dict[str, np.ndarray], file: Path) -> None:
+        super().__init__(arrays)
+        self._file = file
+
+    def __missing__(self, name: str) -> np.ndarray:
+        raise UsageError(
+            f"{self._file} has no {name!r}: {ADAPT} was another one when the run was started; "
+            "start a new run."
+        )
+
+
 def as_arrays(adapted: Any) -> dict[str, np.ndarray]:
     """What `adapt` returned, as a run that is opened later reads it: arrays by name.
 
@@ -86,7 +100,7 @@ def read_adapted(directory: Path) -> dict[str, np.ndarray]:
     except OSError as error:
         raise UsageError(f"{file} can't be read: {error.strerror}.") from error
     try:
-        return from_bytes(content)
+        return _AdaptedBefore(from_bytes(content), file)
     except Exception as error:  # of many kinds: what zipfile and NumPy make of damaged bytes
         raise UsageError(f"{file} is damaged, {LOST}") from error
 
