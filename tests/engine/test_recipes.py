@@ -255,6 +255,16 @@ def test_changing_the_learning_rate() -> None:
         keras.optimizers.SGD(keras.optimizers.schedules.CosineDecay(0.5, 9)).learning_rate = 0.1
 
 
+def test_a_learning_rate_that_rises_first() -> None:
+    task, steps = TaskConfig(), 200
+    optimizer = recipe("warm_up")["create_optimizer"](task, steps)
+    rates = [float(optimizer._learning_rate(step)) for step in range(steps + 1)]
+    assert np.argmax(rates) == steps // 20
+    np.testing.assert_allclose([rates[0], max(rates), rates[-1]], [0, task.learning_rate, 0])
+    assert all(np.diff(rates[:11]) > 0)
+    assert all(np.diff(rates[10:]) < 0)
+
+
 # Keras 3.15 reads variables in a way that NumPy 2 deprecates.
 @pytest.mark.filterwarnings("ignore:__array__ implementation:DeprecationWarning")
 def test_early_stopping_and_a_smaller_rate(tmp_path: Path) -> None:
