@@ -241,10 +241,11 @@ def test_a_checkpoint_that_is_replaced_while_it_is_read_is_no_failing_disk(
 def test_what_a_killed_run_was_writing_is_deleted(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    with monkeypatch.context() as killed, pytest.raises(KeyboardInterrupt):
+    with monkeypatch.context() as killed:
         killed.setattr(Path, "replace", Mock(side_effect=KeyboardInterrupt))
         killed.setattr(Path, "unlink", Mock())  # SIGKILL leaves no time for it
-        replace_file(tmp_path / "results.json", "{}")
+        with pytest.raises(KeyboardInterrupt):
+            replace_file(tmp_path / "results.json", "{}")
     assert len(list(tmp_path.iterdir())) == 1
     (tmp_path / "my.new").touch()
     with RunDirectory.open(tmp_path, "", tmp_path, ""):
