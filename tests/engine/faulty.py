@@ -4500,6 +4500,113 @@ def told_by_neighbors() -> Toy:
     return regression(data=parts["train"], others={"validation": parts["validation"]})
 
 
+def named_inputs(*, training: bool, evaluating: bool) -> Toy:
+    """Inputs by name, which steps divide."""
+
+    def split(rows: int, seed: int) -> tuple[dict[str, np.ndarray], np.ndarray]:
+        inputs, labels = examples(rows, seed)
+        return {"numeric": inputs, "kind": labels[:, np.newaxis]}, labels
+
+    def create() -> keras.Model:
+        inputs = {"numeric": keras.Input((FEATURES,), name="numeric"),
+                  "kind": keras.Input((1,), dtype="int32", name="kind")}  # fmt: skip
+        kind = layers.Flatten()(layers.Embedding(CLASSES, 2)(inputs["kind"]))
+        return keras.Model(inputs, dense(CLASSES)(layers.Concatenate()([inputs["numeric"], kind])))
+
+    def create_step(training: bool, divided: bool) -> Callable[..., Any]:
+        def one(run: Run, batch: Any, replica: Replica) -> dict[str, tf.Tensor]:
+            inputs, *rest = batch
+            numeric = inputs["numeric"] / 4 if divided else inputs["numeric"]
+            given = (inputs | {"numeric": numeric}, *rest)
+            return step(training=training)(run, given, replica)  # type: ignore[no-any-return]
+
+        return one
+
+    return sound(
+        model=create, data=split(ROWS, 1), others={"validation": split(60, 2)},
+        train_steps=(create_step(True, training),), validation_step=create_step(False, evaluating),
+    )  # fmt: skip
+
+
+def bytes_as_data(change: Callable[[np.ndarray], np.ndarray]) -> Toy:
+    """Images of bytes, which are changed in validation."""
+
+    def split(rows: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
+        _, labels = examples(rows, seed)
+        images = np.random.default_rng(seed).integers(0, 80, (rows, 8, 8, 1))
+        return (images + 80 * labels[:, None, None, None]).astype("uint8"), labels
+
+    images, labels = split(60, 2)
+    return sound(
+        model=lambda: keras.Sequential([
+            keras.Input((8, 8, 1)), layers.Rescaling(1 / 255), layers.Flatten(), dense(CLASSES)]),
+        data=split(ROWS, 1), others={"validation": (change(images), labels)},
+    )  # fmt: skip
+
+
+def renamed_gan(toy: Toy) -> Toy:
+    """A GAN whose models have short names."""
+    short = {"generator": "gen", "discriminator": "disc"}
+
+    def renamed(named: dict[str, Any]) -> dict[str, Any]:
+        return {short[name]: each for name, each in named.items()}
+
+    def of(one_step: Callable[..., Any]) -> Callable[..., Any]:
+        def called(run: Run, batch: Any, replica: Replica) -> dict[str, tf.Tensor]:
+            models = {name: run.models[by] for name, by in short.items()}
+            return renamed(one_step(replace(run, models=models), batch, replica))
+
+        return called
+
+    return replace(
+        toy, model=lambda: renamed(toy.model()), optimizer=lambda: renamed(toy.optimizer()),
+        train_steps=tuple(map(of, toy.train_steps)),
+    )  # fmt: skip
+
+
+def three_views(training: bool) -> Toy:
+    """An encoder of three views of each example, evaluated in training mode or not."""
+
+    def create_step(training: bool) -> Callable[..., Any]:
+        def one(run: Run, batch: Any, replica: Replica) -> dict[str, tf.Tensor]:
+            inputs, labels, weights = batch
+            made = [run.model(inputs + n, training=training) for n in range(3)]
+            per_example = run.losses["main"](labels, sum(made))
+            return {"main": compute_loss(per_example, weights, run.model, replica)}
+
+        return one
+
+    return sound(
+        model=model(dense, lambda: layers.Dropout(0.2)), metrics=dict,
+        train_steps=(create_step(True),), validation_step=create_step(training),
+    )  # fmt: skip
+
+
+def wide_table_with_events() -> Toy:
+    """Nine columns by name, and of the labels one is left out: whether it happened."""
+
+    def split(rows: int, seed: int) -> tuple[dict[str, np.ndarray], dict[str, np.ndarray]]:
+        inputs, _ = examples(rows, seed)
+        columns = {f"x{i}": inputs[:, i % FEATURES] + i for i in range(9)}
+        happened = (np.arange(rows) % 3 > 0).astype("float32")
+        return columns, {"event": happened, "time": inputs[:, 0]}
+
+    def create() -> keras.Model:
+        inputs = {f"x{i}": keras.Input((), name=f"x{i}") for i in range(9)}
+        return keras.Model(inputs, dense(1)(keras.ops.stack([*inputs.values()], axis=1)))
+
+    def one_step(run: Run, batch: Any, replica: Replica) -> dict[str, tf.Tensor]:
+        inputs, labels, weights = batch
+        per_example = tf.square(run.model(inputs, training=True)[:, 0] - labels["time"])
+        return {"main": compute_loss(per_example, weights, run.model, replica)}
+
+    return sound(
+        model=create, losses=dict, metrics=dict, train_steps=(one_step,), validation_step=one_step,
+        data=split(ROWS, 1), others={"validation": split(60, 2)},
+        optimizer=lambda: SGD(0.001),
+    )  # fmt: skip
+
+
 DATA = [
     Fault(
         "data is finite",
@@ -5955,7 +6062,7 @@ PREDICTIONS = [
     Fault(
         "metrics",
         lambda: regression(
-            metrics=lambda: {"error": metrics.MeanSquaredError()},
+            metrics=lambda: {"error": metrics.MeanAbsolutePercentageError()},
             train_steps=(step(update=lambda m, y, p, w: m.update_state(p, y[:, tf.newaxis])),),
         ),
         "the metric error gets predictions as labels, and labels as predictions",
@@ -9586,6 +9693,32 @@ MODES = [
     Fault(
         "missing labels", lambda: labeled_numbers(left_out=False),
         r"labels of 33% of the examples are missing \(nan\), and the loss is the mean over all",
+    ),
+    Fault(
+        "callbacks", lambda: sound(callbacks=lambda: [
+            every_epochs(1, lambda event: None), every_epochs(1, compounded)]),
+        "by a larger share in each epoch, to 0.02 of .* in 12 epochs: the decay compounds",
+    ),
+    Fault(
+        "inputs as they are", lambda: named_inputs(training=True, evaluating=True),
+        r"the validation step gives 'main' inputs\['numeric'\] times 0.25, plus",
+    ),
+    Fault(
+        "inputs as they are", lambda: named_inputs(training=True, evaluating=False),
+        r"the train step gives 'main' inputs\['numeric'\] times 0.25, plus",
+    ),
+    Fault(
+        "scale", lambda: bytes_as_data(lambda x: x // 100),
+        "inputs of validation data reach .*: one split is scaled, and the other is not",
+    ),
+    Fault(
+        "adversaries", lambda: renamed_gan(hinge_gan(1.0)),
+        "a step that lowers the loss of the gen lowers that of the disc: both have the same goal",
+    ),
+    Fault("evaluation mode", lambda: three_views(training=True), "is called with training=True: "),
+    Fault(
+        "inputs matter", wide_table_with_events,
+        r"every loss is the same with labels\['event'\] of other examples, which are 0 or 1",
     ),
 ]  # fmt: skip
 

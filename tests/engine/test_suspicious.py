@@ -279,6 +279,7 @@ from .toys import (
     FEATURES,
     Toy,
     laboratory,
+    plain_model,
     several_samples_step,
     shared_models,
     step_of,
@@ -4080,7 +4081,393 @@ class MeanRecall(Recalls):
         return tf.reduce_mean(super().result())
 
 
+def compared_with_copy() -> Toy:
+    """A metric compares the model with a frozen copy of its first weights, as of a policy."""
+
+    def models() -> dict[str, keras.Model]:
+        policy = plain_model()
+        reference = keras.models.clone_model(policy)
+        reference.set_weights(policy.get_weights())
+        reference.trainable = False
+        return {"policy": policy, "reference": reference}
+
+    def one_step(run: Run, batch: Any, replica: Replica) -> dict[str, tf.Tensor]:
+        inputs, labels, weights = batch
+        logits = run.models["policy"](inputs, training=True)
+        before = tf.nn.softmax(run.models["reference"](inputs, training=False))
+        run.metrics["kl_to_reference"].update_state(before, tf.nn.softmax(logits), weights)
+        per_example = run.losses["main"](labels, logits)
+        return {"policy": compute_loss(per_example, weights, run.models["policy"], replica)}
+
+    return sound(
+        model=models, optimizer=lambda: {"policy": keras.optimizers.SGD(0.1)},
+        train_steps=(one_step,), validation_step=one_step,
+        metrics=lambda: {"kl_to_reference": keras.metrics.KLDivergence()},
+    )  # fmt: skip
+
+
+class FoundOnes(keras.metrics.Metric):
+    """The share of the rows predicted as class 1 that are of it; NaN where none is predicted."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.right = self.add_weight(name="right", initializer="zeros")
+        self.all = self.add_weight(name="all", initializer="zeros")
+
+    def update_state(self, labels: Any, logits: Any, weights: Any) -> None:
+        """Count them."""
+        found = weights * tf.cast(logits[:, 1] > tf.maximum(logits[:, 0], logits[:, 2]), tf.float32)
+        self.all.assign_add(tf.reduce_sum(found))
+        self.right.assign_add(tf.reduce_sum(found * tf.cast(labels == 1, tf.float32)))
+
+    def result(self) -> tf.Tensor:
+        """0 / 0 at first."""
+        return self.right / self.all
+
+
+def never_found_at_first() -> Toy:
+    """No row is predicted as class 1 by the initial bias."""
+    bias = keras.initializers.Constant([2.0, -1.0, 0.0])
+    return sound(
+        model=model(last=lambda: dense(
+            CLASSES, kernel_initializer="zeros", bias_initializer=lambda s, dtype: bias.value)),
+        metrics=lambda: {"found_ones": FoundOnes()},
+    )  # fmt: skip
+
+
+def mostly_healthy() -> Toy:
+    """Five classes, of which one is nearly everywhere; most labels are missing (-1)."""
+
+    def split(rows: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
+        numbers = np.random.default_rng(seed)
+        labels = numbers.choice(5, rows, p=[0.988, 0.003, 0.003, 0.003, 0.003])
+        inputs = numbers.normal(size=(rows, FEATURES)) + labels[:, np.newaxis]
+        return inputs.astype("float32"), np.where(numbers.random(rows) < 0.4, labels, -1)
+
+    def known(labels: Any, logits: Any) -> tf.Tensor:
+        cross = tf.nn.sparse_softmax_cross_entropy_with_logits(tf.maximum(labels, 0), logits)
+        return tf.where(labels < 0, 0.0, cross)
+
+    return sound(
+        model=model(last=lambda: dense(5)), losses=lambda: {"main": known}, metrics=dict,
+        data=split(960, 1), others={}, count=lambda batch: tf.math.count_nonzero(
+            (batch[1] >= 0) & (batch[2] != 0), dtype=tf.int32),
+    )  # fmt: skip
+
+
+def slower_if(share: float) -> Callable[[Event], None]:
+    """A callback that does something only if it is asked for."""
+
+    def decay(event: Event) -> None:
+        if share:
+            rate = event.run.optimizers["main"].learning_rate
+            event.run.optimizers["main"].learning_rate.assign(share * rate)
+
+    return decay
+
+
+def logarithm_of_error(name: str) -> Toy:
+    """The loss is the logarithm of a squared error, and the metric is that error."""
+
+    def one_step(run: Run, batch: Any, replica: Replica) -> dict[str, tf.Tensor]:
+        inputs, numbers, weights = batch
+        error = tf.square(run.model(inputs, training=True)[:, 0] - numbers) + 1e-3
+        run.metrics[name].update_state(error, weights)
+        per_example = run.losses["main"](numbers, error)
+        return {"main": compute_loss(per_example, weights, run.model, replica)}
+
+    return regression(
+        train_steps=(one_step,), validation_step=one_step,
+        losses=lambda: {"main": lambda numbers, error: tf.math.log(error)},
+        metrics=lambda: {name: keras.metrics.Mean()},
+    )  # fmt: skip
+
+
+def exchanged(metric: Callable[[], Any], name: str) -> Toy:
+    """A student whose metric gets what the loss gets, in the other order."""
+
+    def one_step(run: Run, batch: Any, replica: Replica) -> dict[str, tf.Tensor]:
+        inputs, labels, weights = batch
+        shares = tf.nn.softmax(run.model(inputs, training=True))
+        taught = tf.one_hot(labels, CLASSES) * 0.7 + 0.1
+        run.metrics[name].update_state(shares, taught, weights)
+        per_example = run.losses["main"](taught, shares)
+        return {"main": compute_loss(per_example, weights, run.model, replica)}
+
+    return sound(
+        train_steps=(one_step,), validation_step=one_step, metrics=lambda: {name: metric()},
+        losses=lambda: {"main": keras.losses.KLDivergence(reduction="none")},
+    )  # fmt: skip
+
+
+class OfLogits(keras.losses.BinaryCrossentropy):
+    """Applies what its base class expects."""
+
+    def call(self, y_true: Any, y_pred: Any) -> Any:
+        """Of logits."""
+        return super().call(y_true, tf.sigmoid(y_pred))
+
+
+def of_grades() -> Toy:
+    """The expected distance of a grade from the right one; most are of the first grade."""
+
+    def split(rows: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
+        numbers = np.random.default_rng(seed)
+        labels = numbers.choice(5, rows, p=[0.73, 0.07, 0.15, 0.03, 0.02])
+        inputs = numbers.normal(size=(rows, FEATURES)) + labels[:, np.newaxis]
+        return inputs.astype("float32"), labels
+
+    def distance(labels: Any, logits: Any) -> tf.Tensor:
+        apart = tf.abs(tf.range(5)[tf.newaxis] - tf.cast(labels, tf.int32)[:, tf.newaxis])
+        return tf.reduce_sum(tf.nn.softmax(logits) * tf.cast(apart, logits.dtype), axis=-1)
+
+    return sound(
+        model=model(last=lambda: dense(5)), losses=lambda: {"main": distance},
+        data=split(960, 1), others={"validation": split(60, 2)},
+    )  # fmt: skip
+
+
+def raised_by_one(gradients: list[tf.Tensor], variables: list[Any]) -> list[tf.Tensor]:
+    """One variable raises the loss that the others lower, as a multiplier does."""
+    pairs = zip(gradients, variables, strict=True)
+    return [-g if v.path.endswith("bias") and "hidden" in v.path else g for g, v in pairs]
+
+
+def first_filters_kept(gradients: list[tf.Tensor], variables: list[Any]) -> list[tf.Tensor]:
+    """The first convolution of gray images stays as it is."""
+    pairs = zip(gradients, variables, strict=True)
+    return [tf.zeros_like(g) if "first" in v.path else g for g, v in pairs]
+
+
+def gray_images() -> Toy:
+    """Images of one channel, and two convolutions."""
+
+    def split(rows: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
+        _, labels = examples(rows, seed)
+        noise = np.random.default_rng(seed).normal(size=(rows, 6, 6, 1))
+        return (noise + labels[:, None, None, None]).astype("float32"), labels
+
+    def create() -> keras.Model:
+        return keras.Sequential([
+            keras.Input((6, 6, 1)), layers.Conv2D(4, 3, name="first"),
+            layers.Conv2D(4, 3, name="second"), layers.Flatten(), dense(CLASSES),
+        ])  # fmt: skip
+
+    return sound(
+        model=create, data=split(ROWS, 1), others={"validation": split(60, 2)},
+        process_gradients=first_filters_kept,
+    )  # fmt: skip
+
+
+def halved_often() -> keras.optimizers.Optimizer:
+    """Its rate is halved fifteen times, up to the end."""
+    return keras.optimizers.SGD(
+        keras.optimizers.schedules.ExponentialDecay(0.1, 10, 0.5, staircase=True)
+    )
+
+
+def in_two_stages() -> Toy:
+    """One model learns first, and then the other."""
+    schedule = keras.optimizers.schedules.PiecewiseConstantDecay
+
+    def both(run: Run, batch: Any, replica: Replica) -> dict[str, tf.Tensor]:
+        inputs, labels, weights = batch
+        return {
+            name: compute_loss(
+                run.losses["main"](labels, m(inputs, training=True)), weights, m, replica)
+            for name, m in run.models.items()
+        }  # fmt: skip
+
+    return sound(
+        model=lambda: {"first": plain_model(), "second": plain_model()}, metrics=dict,
+        train_steps=(both,), validation_step=both, data=examples(480), optimizer=lambda: {
+            "first": keras.optimizers.SGD(schedule([240], [0.1, 0.0])),
+            "second": keras.optimizers.SGD(schedule([240], [0.0, 0.1])),
+        },
+    )  # fmt: skip
+
+
+BETA = tf.Variable(0.1, name="beta")
+
+
+def raise_beta(event: Event) -> None:
+    """A factor of a part of the loss."""
+    BETA.assign(min(1.0, 0.01 * event.step))
+
+
+def embeddings() -> np.ndarray:
+    """Many columns, some of which have a deviation of 1, or ends of 0 and 1, by chance."""
+    numbers = np.random.default_rng(5).normal(1.0, 1.01, (200, 60)) + 0.5
+    for column in (3, 40):
+        numbers[:, column] = (numbers[:, column] - 3) / numbers[:, column].std()
+    return numbers.astype("float32")
+
+
+def conditions_left_out(batch: Any, seed: tf.Tensor) -> Any:
+    """Guidance without a classifier: some examples get no condition."""
+    inputs, labels, weights = batch
+    kept = tf.random.stateless_uniform((BATCH, 1), seed) > 0.5
+    return tf.where(kept, inputs, tf.zeros_like(inputs)), labels, weights
+
+
+def logged_dynamics() -> Toy:
+    """What an action leads to, and its reward; the log also says where an episode ends."""
+
+    def split(rows: int, seed: int) -> tuple[np.ndarray, dict[str, np.ndarray]]:
+        inputs, _ = examples(rows, seed)
+        rewards = inputs.sum(axis=1)
+        done = np.arange(rows) % 9 == 0
+        return inputs, {"next": inputs + 1, "reward": rewards, "done": done.astype("float32")}
+
+    def models() -> dict[str, keras.Model]:
+        return {name: keras.Sequential([keras.Input((FEATURES,)), dense(units)])
+                for name, units in (("dynamics", FEATURES), ("value", 1))}  # fmt: skip
+
+    def one_step(run: Run, batch: Any, replica: Replica) -> dict[str, tf.Tensor]:
+        inputs, labels, weights = batch
+        made = {name: run.models[name](inputs, training=True) for name in run.models}
+        following = tf.reduce_mean(tf.square(made["dynamics"] - labels["next"]), axis=1)
+        reward = tf.square(made["value"][:, 0] - labels["reward"])
+        return {
+            "main": sum(
+                compute_loss(error, weights, run.models[name], replica)
+                for name, error in (("dynamics", following), ("value", reward))
+            )
+        }
+
+    return sound(
+        model=models, optimizer=lambda: keras.optimizers.SGD(0.01), metrics=dict, losses=dict,
+        train_steps=(one_step,), validation_step=one_step, data=split(ROWS, 1),
+        others={"validation": split(60, 2)},
+    )  # fmt: skip
+
+
+def half_anomalies(inputs: np.ndarray) -> np.ndarray:
+    """The other half is healthy, as all of the training data is."""
+    return inputs * np.where(np.arange(len(inputs)) % 2 == 0, 20, 1)[:, np.newaxis]
+
+
+class WithinOne(keras.metrics.Metric):
+    """The share of grades that are missed by one at most."""
+
+    def __init__(self, name: str) -> None:
+        super().__init__(name=name)
+        self.near = self.add_weight(name="near", initializer="zeros")
+        self.all = self.add_weight(name="all", initializer="zeros")
+
+    def update_state(self, labels: Any, predicted: Any, weights: Any) -> None:
+        """Count them."""
+        near = tf.cast(tf.abs(labels - predicted) < 2, tf.float32)
+        self.near.assign_add(tf.reduce_sum(weights * near))
+        self.all.assign_add(tf.reduce_sum(weights))
+
+    def result(self) -> tf.Tensor:
+        """The share."""
+        return tf.math.divide_no_nan(self.near, self.all)
+
+
+def graded_within_one() -> Toy:
+    """Three grades, and the share that is nearly right."""
+
+    def update(metric: Any, labels: Any, logits: Any, weights: Any) -> None:
+        metric.update_state(labels, tf.argmax(logits, axis=-1, output_type=labels.dtype), weights)
+
+    name = "accuracy_within_one"
+    return sound(
+        metrics=lambda: {name: WithinOne(name)}, train_steps=(step(update=update),),
+        validation_step=step(update=update, training=False),
+    )  # fmt: skip
+
+
+def meters() -> Toy:
+    """Images whose labels are depths in whole meters, resized with them."""
+
+    def split(rows: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
+        depth = np.random.default_rng(seed).integers(0, 30, (rows, 4, 4)).repeat(2, 1).repeat(2, 2)
+        noise = np.random.default_rng(seed + 9).normal(size=depth.shape)
+        return (depth + noise)[..., np.newaxis].astype("float32"), depth.astype("int32")
+
+    def resized(batch: Any, seed: tf.Tensor) -> Any:
+        images, depth, weights = batch
+        small = [tf.image.resize(x, (6, 6)) for x in (images, depth[..., tf.newaxis])]
+        images, depth = (tf.image.resize(x, (8, 8)) for x in small)
+        images += tf.random.stateless_normal(images.shape, seed)
+        return images, tf.cast(tf.round(depth[..., 0]), tf.int32), weights
+
+    def one_step(run: Run, batch: Any, replica: Replica) -> dict[str, tf.Tensor]:
+        images, depth, weights = batch
+        made = run.model(images, training=True)[..., 0]
+        per_example = tf.reduce_mean(run.losses["main"](depth, made), axis=(1, 2))
+        return {"main": compute_loss(per_example, weights, run.model, replica)}
+
+    def squares(depth: Any, made: Any) -> tf.Tensor:
+        return tf.square(made - tf.cast(depth, made.dtype))
+
+    return sound(
+        model=lambda: keras.Sequential([keras.Input((8, 8, 1)), layers.Conv2D(1, 1)]),
+        losses=lambda: {"main": squares}, metrics=dict, train_steps=(one_step,),
+        validation_step=one_step, augment=resized, data=split(ROWS, 1),
+        others={"validation": split(30, 2)},
+    )  # fmt: skip
+
+
+def sensor_that_died() -> Toy:
+    """A column is missing in all of the later data."""
+    return validated(0, put((slice(None), 2), np.nan))
+
+
+def with_unknown_values() -> Toy:
+    """The model has a table of what is known of items, and not of all."""
+    table = np.array([[1.0, np.nan], [2.0, 3.0], [0.5, 1.0]])
+    return sound(adapt=lambda datasets: {"table": table})
+
+
+def measured_in_the_test_alone() -> Toy:
+    """The validation has a metric that is quick, and the test the one that takes long."""
+
+    def validate(name: str) -> Callable[..., Any]:
+        def one_step(run: Run, batch: Any, replica: Replica) -> dict[str, tf.Tensor]:
+            inputs, labels, weights = batch
+            predictions = run.model(inputs, training=False)
+            run.metrics[name].update_state(labels, predictions, weights)
+            per_example = run.losses["main"](labels, predictions)
+            return {"main": compute_loss(per_example, weights, run.model, replica)}
+
+        return one_step
+
+    accuracy = keras.metrics.SparseCategoricalAccuracy
+    return sound(
+        metrics=lambda: {"quick": accuracy(), "whole": accuracy()},
+        train_steps=(validate("quick"),), validation_step=validate("quick"),
+        test_step=validate("whole"),
+    )  # fmt: skip
+
+
 SUSPICIOUS: list[tuple[str, Callable[[], Toy]]] = [
+    ("metrics", lambda: exchanged(keras.metrics.MeanSquaredError, "squares")),
+    ("augmentation", meters),
+    ("splits alike", sensor_that_died),
+    ("data is finite", with_unknown_values),
+    ("validation and test alike", measured_in_the_test_alone),
+    ("scale", lambda: validated(0, half_anomalies)),
+    ("inputs matter", logged_dynamics),
+    ("metrics", never_found_at_first),
+    ("callbacks", lambda: sound(callbacks=lambda: [every_epochs(1, slower_if(0.0))])),
+    ("metrics", lambda: logarithm_of_error("of_squares")),
+    ("metrics", lambda: exchanged(keras.metrics.KLDivergence, "reverse_kl")),
+    ("logits", lambda: replace(binary(), losses=lambda: {"main": OfLogits(reduction="none")})),
+    ("right and wrong", of_grades),
+    (
+        "process_gradients",
+        lambda: sound(
+            process_gradients=raised_by_one, optimizer=lambda: keras.optimizers.Adam(0.01)
+        ),
+    ),
+    ("process_gradients", gray_images),
+    ("every weight gets a gradient", gray_images),
+    ("learning rate", lambda: sound(optimizer=halved_often)),
+    ("learning rate", in_two_stages),
+    ("augmentation", lambda: sound(augment=conditions_left_out)),
     ("rows in two splits", flags_and_age),
     ("marks", goal_reached),
     ("marks", lambda: gaps_masked(by_layer=True)),
@@ -4849,6 +5236,25 @@ def of_codes(*, of_edges: bool) -> Toy:
 
 
 AS_IT_SHOULD_BE: list[tuple[str, Callable[[], Toy]]] = [
+    ("metrics", graded_within_one),
+    ("metrics", compared_with_copy),
+    ("best outputs", mostly_healthy),
+    ("metrics", lambda: logarithm_of_error("mse")),
+    (
+        "variables",
+        lambda: with_loss(
+            lambda per_example, *rest: (1 + BETA) * compute_loss(per_example, *rest),
+            callbacks=lambda: [every_steps(1, raise_beta)],
+        ),
+    ),
+    (
+        "scaled by training data",
+        lambda: sound(
+            model=lambda: keras.Sequential([keras.Input((60,)), dense(CLASSES)]),
+            data=(embeddings() * 1.3, np.arange(200) % CLASSES),
+            others={"validation": (embeddings(), np.arange(200) % CLASSES)},
+        ),
+    ),
     ("denominator", one_labeled_row),
     ("best outputs", rarely_dies),
     ("augmentation", lambda: two_images_flipped(masks=True)),

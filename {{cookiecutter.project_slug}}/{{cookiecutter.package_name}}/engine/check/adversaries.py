@@ -16,14 +16,19 @@ from .runs import Call
 
 DRAWS = 16  # of random numbers, such as latents, which all rows share here
 SHARED, MUCH = 0.1, 0.5  # of the fall of the generator's loss
-JUDGES = {"discriminator", "critic"}  # words in names of models
+JUDGES = {"discriminator", "critic"}  # parts of names of models
+SHORT = {"g": "generator", "gen": "generator", "d": "discriminator", "disc": "discriminator"}
 
 
 @relation("adversaries", after="the same step again")
 def adversaries(lab: Laboratory) -> Finding:
     """They have opposite goals, and judge generated examples by what these were made for."""
     generators, judges = (
-        [n for n in lab.run.optimizers if any(part in n.lower() for part in parts)]
+        [
+            n
+            for n in lab.run.optimizers
+            if any(part in SHORT.get(n.lower(), n.lower()) for part in parts)
+        ]
         for parts in (("generator",), JUDGES)
     )
     if len(generators) != 1 or len(judges) != 1 or generators == judges:
@@ -92,12 +97,13 @@ def train_steps_apart(lab: Laboratory) -> Finding:
 def gradient_penalty(lab: Laboratory) -> Finding:
     """The norm of a gradient in a loss is that of a whole example, and of one example."""
     of_weights = {tuple(v.shape) for v in lab.run.trainable_variables}
-    for name, axes, shape in norms_of_gradients(lab.traced.ops, lab.traced.ops_of_losses):
+    for name, axes, shape in norms_of_gradients(lab.traced.ops, lab.traced.ops_with_slope):
         if tuple(shape) in of_weights:
             continue  # by which a loss may be balanced with another
         if 0 not in axes and len(shape) < 4:
             continue  # at each point of a field, a norm may be intended
-        return (wrong if len(lab.run.optimizers) > 1 else look)(
+        is_sure = len(lab.run.optimizers) > 1 and not lab.declared_interacting
+        return (wrong if is_sure else look)(
             f"{name} takes the norm of a gradient of shape {shape} over the axes {axes}",
             "this is one norm for the whole batch, so examples interact"
             if 0 in axes

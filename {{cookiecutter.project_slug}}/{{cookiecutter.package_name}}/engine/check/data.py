@@ -77,7 +77,8 @@ def data_is_finite(lab: Laboratory) -> Finding:
                 return look(f"{seen}; the first batch has none", cause, "is this intended?")
     for name, array in lab.run.adapted.items():
         if array.dtype.kind == "f" and np.isnan(array).any():  # bounds may well be infinite
-            return wrong(
+            # A table may have unknown values, which the model replaces.
+            return (wrong if array.ndim < 2 else look)(
                 f"adapt returns NaN in {name!r}",
                 "it is a mean over values of which some are missing",
                 "use np.nanmean and np.nanvar",
@@ -795,7 +796,7 @@ def _are_filled(a: np.ndarray, b: np.ndarray, column: int) -> bool:
     values, times = np.unique(filled, return_counts=True)
     usual, gone = np.mean(x == values[times.argmax()]), np.isnan(x).mean()
     is_more = times.max() / len(b) > usual + gone / 2
-    return bool(np.isnan(x).all() or (usual < 0.05 and is_more))
+    return bool(is_more and (np.isnan(x).all() or usual < 0.05))
 
 
 def _look_at_nan(lab: Laboratory) -> Look | None:

@@ -15,7 +15,7 @@ from .graph import is_compared
 from .laboratory import Laboratory, is_slight
 from .numbers import different, equal, named_leaves, of_next_row, told_apart, with_array
 from .paddings import mask_in, paddings
-from .probe import words_of
+from .probe import name_of, words_of
 from .runs import stage
 
 LEARNED = 0.3  # of a loss
@@ -229,13 +229,20 @@ def evaluation_changes_nothing(lab: Laboratory) -> Finding:
 def evaluation_mode(lab: Laboratory) -> Finding:
     """Validation calls layers such as dropout with training=False."""
     if layer := _evaluated_in_training(lab):
-        given = tf.nest.flatten([call.arguments for call in lab.calls_in_validation])
-        rows = {len(t) for t in given if tf.is_tensor(t) and t.shape.rank}
-        repeats = any(number > lab.rows and number % lab.rows == 0 for number in rows)
-        if repeats or lab.in_evaluation.calls[layer] > 2 * len(lab.evaluated_splits):
+        rows, in_training = (
+            {len(t) for t in tf.nest.flatten([call.arguments for call in calls])
+             if tf.is_tensor(t) and t.shape.rank}
+            for calls in (lab.calls_in_validation, lab.calls_in_training)
+        )  # fmt: skip
+        # As many as in training, such as two views of each image, aren't repeated.
+        repeats = any(n > lab.rows and n % lab.rows == 0 for n in rows - in_training)
+        number, most = len(lab.calls_in_validation), len(lab.calls_in_training)
+        is_often = lab.in_evaluation.calls[layer] > 2 * len(lab.evaluated_splits)
+        if repeats or (is_often and not 0 < number <= most) or _translates(lab, layer):
             return look(
                 f"{layer} is called with training=True, several times or with repeated rows",
-                "predictions are averaged over its random numbers (Monte Carlo dropout)",
+                "predictions are averaged over its random numbers (Monte Carlo dropout), or its "
+                "model draws by them what it makes of an input",
                 "is this intended?",
             )
         return wrong(
@@ -382,7 +389,7 @@ def validation_and_test_alike(lab: Laboratory) -> Finding:
         )
     for name in sorted(updated ^ by_test):  # a slow one may be left to the test
         step = "test_step" if name in updated else "validation_step"
-        return (wrong if step == "test_step" else look)(
+        return (wrong if by_test < updated else look)(
             f"{step} never updates the metric {name}, but the step of the other split does",
             "it has no data there, so its column is nan",
             f"call run.metrics[{name!r}].update_state in {step}",
@@ -412,6 +419,14 @@ def _updated(run: Run) -> set[str]:
         for name, metric in run.metrics.items()
         if not all(map(np.array_equal, kept[name], metric.variables))
     }
+
+
+def _translates(lab: Laboratory, layer: str) -> bool:
+    """Whether a layer is of a generator that gets inputs and learns targets, as in pix2pix."""
+    if len(lab.run.optimizers) < 2 or len(lab.plain_batches[0]) < 3:
+        return False
+    of_generators = (model for name, model in lab.run.models.items() if "gen" in name.lower())
+    return any(layer == name_of(each) for m in of_generators for each in m._flatten_layers())
 
 
 def _fixed_in_training(lab: Laboratory) -> str:

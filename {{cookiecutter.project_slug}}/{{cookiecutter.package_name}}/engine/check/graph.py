@@ -530,6 +530,8 @@ def scaled_by_constants(ops: Iterable[tf.Operation]) -> list[list[tf.Tensor]]:
     for op in ops:
         if op.type != "RealDiv" or (before := _source(op.inputs[0])).type != "Sub":
             continue
+        if _reads_variable(before.inputs[0]):  # a prediction, which is anywhere at first
+            continue
         scaled, center, deviation = op.outputs[0], before.inputs[1], op.inputs[1]
         size, *others = (t.shape.num_elements() for t in (scaled, center, deviation))
         if size is None or size > MOST_SCALED or not scaled.shape.rank:

@@ -348,9 +348,10 @@ def _ends_early(
     # A decay that continues to the end may fall to a thousandth, and drops to a tenth may do so
     # some time before the end.
     drops = np.flatnonzero(np.diff(rates))
-    is_stepped = rates[-1] > 0 and 1 < len(drops) < 10 and drops[-1] >= 40
+    is_stepped = rates[-1] > 0 and len(drops) > 1 and drops[-1] >= (40 if len(drops) < 10 else 80)
     goes_on = is_stepped or bool(np.all(np.diff(rates) < 0)) or _leaves_others(lab, optimizer)
-    return (look if share >= 40 and goes_on else wrong)(
+    hands_over = _begins_after(lab, optimizer, share)
+    return (look if (share >= 40 and goes_on) or hands_over or _may_stop(lab) else wrong)(
         seen, "the schedule is shorter than the run: it counts train steps, not epochs", GIVEN
     )
 
@@ -359,6 +360,18 @@ def _leaves_others(lab: Laboratory, optimizer: keras.optimizers.Optimizer) -> bo
     """Whether another optimizer learns to the end: one model first, then what builds on it."""
     others = (rates for o, rates in lab.rates_of_run.items() if o is not optimizer)
     return any(rates[90:].max() > 1e-3 * rates.max() for rates in others)
+
+
+def _begins_after(lab: Laboratory, optimizer: keras.optimizers.Optimizer, share: int) -> bool:
+    """Whether another optimizer only learns from there on, as in a second stage."""
+    others = (rates for o, rates in lab.rates_of_run.items() if o is not optimizer)
+    return any(not rates[: share - 1].any() and rates[share:].any() for rates in others)
+
+
+def _may_stop(lab: Laboratory) -> bool:
+    """Whether the run may end earlier, and its steps are no more than a bound."""
+    made = keras_callbacks_in(lab.create_callbacks())
+    return any(isinstance(each, keras.callbacks.EarlyStopping) for each in made)
 
 
 def _lasts_beyond_epochs(

@@ -506,6 +506,8 @@ def right_and_wrong(lab: Laboratory) -> Finding:
             # What is far too large may be clipped, for labels that are probably wrong.
             # Nor is it sure of a sum over a region, in which absent classes may count as right.
             is_sure = doubtful <= 1.1 * guess and not _joins_positions(lab, name)
+            # The next class may be a small mistake, of grades or directions.
+            is_sure = is_sure and _of_far_classes(lab, name) < 0.8 * guess
             return (wrong if is_sure else look)(
                 f"the loss {name} is {right:.3g} where predictions are confident and right, "
                 f"{guess:.3g} where they are guesses, and {wrong_one:.3g} where they are "
@@ -514,6 +516,21 @@ def right_and_wrong(lab: Laboratory) -> Finding:
                 "look at its formula, such as p where 1 - p is needed",
             )
     return ok("" if compared else "not looked at: no loss is one of labels that are classes")
+
+
+def _of_far_classes(lab: Laboratory, name: str) -> float:
+    """The mean loss of confident predictions of classes that are far from the right ones."""
+    labels, predictions, _ = lab.base.calls[name]
+    made, classes = answers(labels, predictions), np.shape(predictions)[-1]
+    if made is None or classes < 3 or not _is_one_hot(made.right):
+        return 0.0
+    far = np.roll(made.right, (classes + 1) // 2, axis=-1)
+    return float(np.mean(lab.run.losses[name](labels, tf.constant(far))))
+
+
+def _is_one_hot(right: np.ndarray) -> bool:
+    """Whether each right answer has one largest number."""
+    return bool(np.all((right == right.max(axis=-1, keepdims=True)).sum(axis=-1) == 1))
 
 
 def _best_probability(lab: Laboratory, name: str) -> float | None:

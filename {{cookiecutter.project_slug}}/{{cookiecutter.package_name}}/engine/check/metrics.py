@@ -17,6 +17,7 @@ from .graph import compared_with_half, has_logits
 from .laboratory import OF_TWO, SHARES, WITH_NUMBERS, Laboratory
 from .minima import best_in_validation
 from .numbers import (
+    FEW,
     IGNORED,
     TOLERANCE,
     Numbers,
@@ -38,6 +39,8 @@ OF_CLASSES = {"accuracy", "acc", "match"}  # words in names of metrics, like tho
 OF_ONE_CLASS = {"recall", "sensitivity", "specificity"}
 OVERLAPS = {"iou", "miou", "dice", "jaccard"}
 ERRORS = ("mae", "mse", "rmse")
+OF_LIKELIHOOD = {"perplexity", "ppl", "pp"}
+NEAR = {"within", "adjacent", "near", "nearly", "off", "tolerance", "coarse"}
 BALANCED = {"balanced", "uar"}
 SIGNED = OF_TWO | {"log", "db"}  # beside those
 WHOLE = {"accuracy", "acc", "iou", "miou", "dice", "f1", "recall", "precision"}  # 1 if all is right
@@ -127,8 +130,9 @@ def _misused_mean(lab: Laboratory, name: str, values: list[np.ndarray]) -> Findi
             "differences of both signs cancel, so their mean is a bias and not the size of errors",
             "take the absolute value or the square of each difference",
         )
-    if is_plain and _is_exponential_of_loss(lab, values[0]):
-        return wrong(
+    if is_plain and not words & {*ERRORS} and _is_exponential_of_loss(lab, values[0]):
+        # The loss may be the logarithm of an error.
+        return (wrong if words & OF_LIKELIHOOD else look)(
             f"the metric {name} is a mean of exponentials of the loss",
             "a perplexity is the exponential of a mean; a few unlikely examples dominate this",
             "write a metric whose result is exp of the mean",
@@ -155,15 +159,17 @@ def _of_all_pairs(lab: Laboratory, name: str, values: list[np.ndarray]) -> Findi
 def _misled(lab: Laboratory, name: str, values: list[np.ndarray]) -> Finding | None:
     """Whether a metric gets labels or predictions that it shouldn't get."""
     if _are_exchanged(lab, values):
-        # A metric of your own may take them in this order.
-        return (look if is_own(lab.run.metrics[name]) else wrong)(
+        # A metric of your own may take them in this order, and for some it is the same.
+        is_meant = is_own(lab.run.metrics[name]) or "reverse" in words_of(name)
+        return (look if is_meant or _is_symmetric(lab, name, values) else wrong)(
             f"the metric {name} gets predictions as labels, and labels as predictions",
             "its arguments are swapped",
             "call update_state(labels, predictions, weights)",
         )
     first, second, *_ = values
     are_real = first.dtype.kind == second.dtype.kind == "f"
-    if are_real and np.array_equal(first, second) and len(np.unique(first)) > 2:  # not by chance
+    are_same = are_real and np.array_equal(first, second) and len(np.unique(first)) > 2
+    if are_same and _are_same_when_trained(lab, name):
         # Such as risks of this replica and of all replicas, which are paired.
         are_pairs = lab.declared_interacting and is_own(lab.run.metrics[name])
         return (look if are_pairs else wrong)(
@@ -178,6 +184,12 @@ def _misled(lab: Laboratory, name: str, values: list[np.ndarray]) -> Finding | N
             "pass weights that are 0 where the label is missing",
         )
     return None
+
+
+def _are_same_when_trained(lab: Laboratory, name: str) -> bool:
+    """Whether the first two arguments are the same after steps, unlike those of two copies."""
+    first, second, *_ = lab.after_training.updates.get(name, lab.base.updates[name])
+    return np.array_equal(first, second)
 
 
 def _misread(lab: Laboratory, name: str, values: list[np.ndarray]) -> Finding | None:
@@ -282,7 +294,7 @@ def _misjudges(lab: Laboratory, name: str) -> Finding | None:
             "absent classes, which an example or a batch doesn't have, count as wrong",
             "leave them out of the mean, or sum over the whole split before dividing",
         )
-    if 0.3 < of_wrong < of_right <= 1:
+    if 0.3 < of_wrong < of_right <= 1 and not words & NEAR:
         # The wrong classes here are far from the right ones, so no prediction is nearly right.
         is_sure = predictions.dtype.kind in "iu" and bool(words & OF_CLASSES)
         is_sure |= of_wrong > 0.5 and bool(words & OVERLAPS)  # one class: absence may be right
@@ -457,7 +469,9 @@ def _beyond_range(lab: Laboratory) -> Finding | None:
             is_one_of_several = metric is not None and "/" in name
             is_term = column in lab.run.terms
             is_idle = metric is not None and column not in lab.validated(lab.evaluation_batch)[1]
-            lacks = metric is not None and is_own(metric) and _lacks_classes(lab, split)
+            lacks = metric is not None and is_own(metric) and (
+                _lacks_classes(lab, split) or _is_finite_when_trained(lab, name)
+            )  # fmt: skip
             return (look if is_one_of_several or is_term or is_idle or lacks else wrong)(
                 f"{name} is {value}", "nothing counts, or NaN in the data"
             )
@@ -469,11 +483,20 @@ def _beyond_range(lab: Laboratory) -> Finding | None:
 
 def _lacks_classes(lab: Laboratory, split: str) -> bool:
     """Whether the first rows of a split have not all its labels, which are classes."""
-    some = dict(named_leaves(lab.evaluation_batches[split])).get("labels")
-    labels = arrays_of(lab.examples[split], "labels", "iu").get("labels")
-    if some is None or labels is None:
-        return False
-    return len(np.unique(some)) < len(np.unique(labels))
+    some = dict(named_leaves(lab.evaluation_batches[split]))
+    for name, labels in arrays_of(lab.examples[split], "labels", "iufb").items():
+        classes = np.unique(labels)
+        if len(classes) > FEW and labels.dtype.kind == "f":
+            continue
+        if name in some and len(np.unique(some[name])) < len(classes):
+            return True
+    return False
+
+
+def _is_finite_when_trained(lab: Laboratory, result: str) -> bool:
+    """Whether a result isn't NaN after some steps, as where nothing was predicted before."""
+    with lab.trained_on_fresh():
+        return bool(np.isfinite(lab.evaluate(lab.on_one)[result]))
 
 
 def _other_classes(labels: Any, predicted: Any) -> tuple[np.ndarray, np.ndarray] | None:
@@ -609,6 +632,13 @@ def _beyond_classes(labels: Any, predictions: Any, weights: Any = 1) -> np.ndarr
     return labels[((labels < 0) | (labels >= predictions.shape[-1])) & (w != 0)]
 
 
+def _is_symmetric(lab: Laboratory, name: str, values: list[np.ndarray]) -> bool:
+    """Whether a metric gives the same with its first two arguments exchanged."""
+    first, second, *rest = values
+    one, other = (lab.result_of(name, *pair, *rest) for pair in ((first, second), (second, first)))
+    return one is not None and one == other
+
+
 def _are_exchanged(lab: Laboratory, values: list[np.ndarray]) -> bool:
     """Whether a metric gets the arguments of the loss in swapped order."""
     given = [np.ravel(each) for each in values[:2]]
@@ -659,8 +689,10 @@ def monitor(lab: Laboratory) -> Finding:
     if better not in (None, larger_is_better) and not is_negative:
         return wrong(f"the weights with the {side} {column} are kept as the best", *inverted)
     if name in ADVERSARIES and lab.run.metrics:
-        # That of a critic may estimate a distance.
-        return (wrong if name == "generator_loss" else look)(
+        # That of a critic may estimate a distance, and a generator's have a part of its targets.
+        targets = [np.asarray(t[0]) for t in tf.nest.flatten(lab.batch[1:-1])]
+        compares = any(np.array_equal(y, t) for y, *_ in lab.base.calls.values() for t in targets)
+        return (wrong if name == "generator_loss" and not compares else look)(
             f"{column} selects the best weights",
             "losses of adversaries compare the two models, and don't measure how good one is",
             "monitor a metric of the generated examples, such as a distance to real examples",

@@ -13,7 +13,15 @@ from ..inner_functions import inlined
 from ..types import Run, Step
 from .findings import Finding, look, ok, relation, wrong
 from .laboratory import Laboratory
-from .numbers import TOLERANCE, arrays_of, named_leaves, of_next_row, relative_difference
+from .numbers import (
+    FEW,
+    IGNORED,
+    TOLERANCE,
+    arrays_of,
+    named_leaves,
+    of_next_row,
+    relative_difference,
+)
 from .probe import replaced
 from .runs import Call, secs_of_work
 
@@ -88,14 +96,19 @@ def _only_lowers(lab: Laboratory, step: Step) -> Finding | None:
 def _with_both_answers(lab: Laboratory) -> Any:
     """The first batch in which each label of 0 and 1 is 0 and 1; None if there is none soon.
 
-    Without a rare event among its examples, one output may be the best for all.
+    And classes are of two kinds at least. Without a rare event among its examples, one output may
+    be the best for all.
     """
     train = arrays_of(lab.examples["train"], "labels", "fiub")
     varied = {name: _are_both(array) for name, array in train.items()}
+    classes = [name for name, array in train.items() if _are_classes(array)]
 
     def has_both(batch: Any) -> bool:
-        both = {n: _are_both(np.asarray(t[0])) for n, t in named_leaves(batch) if n in varied}
-        return all(both[n].shape != varied[n].shape or both[n][varied[n]].all() for n in both)
+        there = {n: np.asarray(t[0]) for n, t in named_leaves(batch) if n in varied}
+        both = {name: _are_both(array) for name, array in there.items()}
+        return all(
+            both[n].shape != varied[n].shape or both[n][varied[n]].all() for n in both
+        ) and all(_are_classes(there[name]) for name in classes if name in there)
 
     if has_both(lab.batch):
         return lab.batch
@@ -107,6 +120,13 @@ def _are_both(labels: np.ndarray) -> np.ndarray:
     columns = np.asarray(labels, "f8").reshape(len(labels), -1)
     has_no_other = np.all(np.isin(columns, (-1, 0, 1)) | np.isnan(columns), axis=0)
     return has_no_other & np.any(columns == 0, axis=0) & np.any(columns == 1, axis=0)
+
+
+def _are_classes(labels: np.ndarray) -> bool:
+    """Whether they are one class for each example, of at least two; some may be missing."""
+    if labels.dtype.kind not in "iu" or labels.size != len(labels):
+        return False
+    return 1 < len(np.unique(labels[~np.isin(labels, IGNORED)])) <= FEW
 
 
 def _best_outputs_for(lab: Laboratory, batch: Any, model: keras.Model) -> Finding:

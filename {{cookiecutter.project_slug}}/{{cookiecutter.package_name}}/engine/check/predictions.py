@@ -58,7 +58,8 @@ def logits(lab: Laboratory) -> Finding:
         loss = lab.run.losses[name]
         found = _no_probabilities(lab, name, loss, labels, predictions)
         if found := found or _otherwise_than_created(name, loss, predictions):
-            return found
+            # A loss of your own may apply what its base class doesn't.
+            return found._replace(verdict="look") if is_own(loss) else found
     if name := clipped_outputs(lab.traced.ops):
         seen = f"a cross-entropy of probabilities gets {name} without an activation, and clips it"
         return wrong(seen, *ARE_LOGITS)

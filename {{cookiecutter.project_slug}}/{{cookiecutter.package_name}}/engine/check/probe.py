@@ -130,6 +130,7 @@ class Probe:
         self.ops: list[tf.Operation] = []
         self.step = ""  # the name of the operation that holds its number
         self.ops_of_losses: set[str] = set()  # names of operations that losses are computed from
+        self.ops_with_slope: set[str] = set()  # those that no stop_gradient comes after
         self.losses_know_step = False  # not only by the seeds of random numbers
         self.read: set[int] = set()  # ids of variables that a loss depends on, by any path
         self.teachable: set[int] = set()  # ids of variables that a loss may have a gradient for
@@ -192,6 +193,8 @@ class Probe:
         self.ops = operations = self._place.get_operations()
         losses = [loss for of_step in reduced for loss in of_step.losses.values()]
         self.ops_of_losses = set(upstream(losses))
+        stops = frozenset(op.name for op in operations if op.type == "StopGradient")
+        self.ops_with_slope = set(upstream(losses, stops))
         draws = frozenset(op.name for op in operations if op.type.startswith("StatelessRandom"))
         step = self.step = progress.step.op.name
         self.losses_know_step = step in upstream(losses, draws)

@@ -22,8 +22,9 @@ from ..predict import Describe, Reader
 from .findings import Finding, look, ok, relation, wrong
 from .functions import named_in, tree_of
 from .laboratory import Laboratory
-from .numbers import numbers_of
+from .numbers import named_leaves
 from .probe import words_of
+from .runs import Call
 from .tables import by_other_rows, otherwise_than_data
 
 PICTURES = (".png", ".bmp", ".jpg", ".jpeg")  # the first one that a task reads is used
@@ -43,22 +44,47 @@ def inputs_as_they_are(lab: Laboratory) -> Finding:
     """A step passes the inputs of the data to the model unchanged, as `predict` and `export` do."""
     if not lab.evaluated_splits or len(lab.run.trained_models) != 1:
         return ok("not looked at: there are several models, or there is nothing to evaluate")
-    ((name, _),) = lab.run.trained_models.items()
-    data = numbers_of((lab.evaluation_batch[0],))
-    numbers = [numbers_of(call.arguments) for call in lab.calls_in_validation]
-    given = [x for x in numbers if x is not None and data is not None and x.shape == data.shape[1:]]
-    if data is None or not given:
-        return ok("not looked at: the model doesn't get the inputs as one array of numbers")
-    if any(np.array_equal(x, data[0], equal_nan=True) for x in given):
-        return ok()  # the step may use other versions of the inputs as well
-    if change := next(filter(None, (_affine(data[0], x) for x in given)), ""):
-        return wrong(
-            f"the validation step gives {name!r} {change}",
-            "train/serving skew: predict and an exported model get the inputs unchanged, so "
-            "their outputs differ",
-            "do this in create_datasets and in READERS, or in a layer of the model",
-        )
+    ((name, model),) = lab.run.trained_models.items()
+    in_training = [lab.training_calls(lab.batch, [model], seed) for seed in (1, 2)]
+    changes = {"validation": [_changed(lab.evaluation_batch, lab.calls_in_validation)],
+               "train": [_changed(lab.batch, calls) for calls in in_training]}  # fmt: skip
+    for step, (found, *again) in changes.items():
+        if found and all(found == other for other in again):  # not by chance
+            return wrong(
+                f"the {step} step gives {name!r} {found}",
+                "train/serving skew: predict and an exported model get the inputs unchanged, so "
+                "their outputs differ",
+                "do this in create_datasets and in READERS, or in a layer of the model",
+            )
+    if changes["validation"] == [None]:
+        return ok("not looked at: the model doesn't get the inputs as numbers")
     return ok()
+
+
+def _changed(batch: Any, calls: list[Call]) -> str | None:
+    """How calls of a model get other inputs than the batch's, scaled and shifted; None: no inputs.
+
+    A step may use other versions of the inputs as well.
+    """
+    given = [_arrays(call.arguments) for call in calls]
+    compared = None
+    for name, data in _arrays((batch[0],)).items():
+        arrays = [x[name] for x in given if name in x and x[name].shape == data.shape[1:]]
+        if not arrays:
+            continue
+        compared = ""
+        if any(np.array_equal(x, data[0], equal_nan=True) for x in arrays):
+            continue
+        if change := next(filter(None, (_affine(data[0], x) for x in arrays)), ""):
+            return change.replace("inputs", name, 1)
+    return compared
+
+
+def _arrays(arguments: tuple[Any, ...]) -> dict[str, np.ndarray]:
+    """The real numbers among the inputs of a model, by name."""
+    leaves = ((name, t) for name, t in named_leaves(arguments[:1]) if tf.is_tensor(t))
+    return {name: np.asarray(t, "f8") for name, t in leaves
+            if t.dtype.is_floating and not tf.is_symbolic_tensor(t)}  # fmt: skip
 
 
 @relation("readers")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 import time
 from typing import Any
@@ -37,7 +38,7 @@ from .numbers import (
     only,
 )
 from .probe import words_of
-from .runs import SECS_READ, stage
+from .runs import SECS_READ, Failed, stage
 
 MOST_SEEDS, SOME_SEEDS = 10, 4
 MOSTLY = 0.6  # of the ids of inputs
@@ -241,7 +242,7 @@ def augmentation(lab: Laboratory) -> Finding:
         or _never_the_last(operations)
         or _wiped_out(plain, known, known_again)
         or _alike_in_training_alone(lab, operations)
-        or _parted_from_inputs(plain, known_again, known)
+        or _parted_from_inputs(lab, plain, known_again, known)
         or _turned_into_others(lab, plain, known)
     ):
         return found
@@ -351,11 +352,11 @@ def _draws_the_same(plain: Any, augment: Any) -> bool:
     return bool(one) and all(equal(one, other) for other in others)
 
 
-def _parted_from_inputs(plain: Any, augment: Any, made: Any) -> Finding | None:
+def _parted_from_inputs(lab: Laboratory, plain: Any, augment: Any, made: Any) -> Finding | None:
     """How an augmentation separates labels or weights from their inputs; None if it doesn't."""
     if len(plain) != 3 or len(tf.nest.flatten(made)) != len(tf.nest.flatten(plain)):
         return None
-    if found := _labels_between(plain, augment):
+    if found := _labels_between(lab, plain, augment):
         return found
     for what, part in (("labels", 1), ("weights", 2)):
         images, leaves = (range(len(tf.nest.flatten(plain[i]))) for i in (0, part))
@@ -486,7 +487,8 @@ def _wiped_out(plain: Any, augmented: Any, augment: Any) -> Finding | None:
     again = only(augment((inputs, *plain[1:]), tf.constant([0, 1], tf.int64))[0])
     if again is not None and _constant(again) <= few:
         return None
-    return wrong(
+    # Fewer may be left out on purpose, as a condition is for guidance without a classifier.
+    return (wrong if share > 0.9 else look)(
         f"the inputs of {share:.0%} of the augmented examples are constant (one number everywhere)",
         "they are cast to integers, clipped or multiplied by 0",
         "check the scale of the numbers that create_augment gets",
@@ -765,7 +767,7 @@ def _blurred(maps: np.ndarray) -> np.ndarray:
     return np.mean(parts, axis=0)
 
 
-def _labels_between(plain: Any, augment: Any) -> Finding | None:
+def _labels_between(lab: Laboratory, plain: Any, augment: Any) -> Finding | None:
     """Whether an augmentation makes numbers between two classes of maps of these two alone."""
     part = only(plain[1])
     if part is None or not part.dtype.is_integer or not _is_map(part, plain[0]):
@@ -780,11 +782,18 @@ def _labels_between(plain: Any, augment: Any) -> Finding | None:
     between = made[(made > 0) & (made < high)]
     if made.ndim != y.ndim or not between.size:
         return None
-    return wrong(
+    return (look if _are_numbers(lab) else wrong)(
         f"where labels are only 0 or {high}, augmented labels are {between.flat[0]:.3g} too",
         "labels are resized or rotated with interpolation, which creates classes that do not exist",
         'use interpolation="nearest" for labels',
     )
+
+
+def _are_numbers(lab: Laboratory) -> bool:
+    """Whether a loss compares labels with as many predictions, as of meters and not of classes."""
+    with contextlib.suppress(Failed):  # a step that doesn't run
+        return any(np.size(p) == np.size(y) for y, p, _ in lab.base.calls.values())
+    return False
 
 
 def _is_map(labels: tf.Tensor, inputs: Any) -> bool:

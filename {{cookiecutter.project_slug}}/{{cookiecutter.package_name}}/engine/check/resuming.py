@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import contextlib
 import itertools
 import os
@@ -37,7 +38,7 @@ from ..errors import UsageError
 from ..replicas import normalizations
 from ..workers import Workers
 from .findings import Finding, look, ok, relation, wrong
-from .functions import ASSIGN, SETS_WEIGHTS, named_in
+from .functions import ASSIGN, SETS_WEIGHTS, named_in, tree_of
 from .laboratory import Laboratory
 from .numbers import different, matrices_differ
 from .probe import name_of, replaced
@@ -265,7 +266,9 @@ def _look_at_training(lab: Laboratory, made: list[Callback]) -> Finding | None:
     for kind in deciding if "validation" in lab.evaluated_splits else ():
         for one in (each for each in keras_callbacks_in(made) if isinstance(each, kind)):
             if not one.monitor.startswith("val"):
-                return (wrong if kind is deciding[0] else look)(
+                # Without labels, it may wait until the loss is as low as it gets.
+                is_sure = kind is deciding[0] and len(lab.plain_batches[0]) > 2
+                return (wrong if is_sure else look)(
                     f"{kind.__name__} monitors {one.monitor}, a result of training",
                     "training results go on improving when the model overfits",
                     f"monitor val_{one.monitor.removeprefix('train_')}",
@@ -284,7 +287,9 @@ def _change_nothing(lab: Laboratory, made: list[Callback]) -> Finding | None:
         if not names & SETS_WEIGHTS or names & AT_TIMES or are_own or has_state:
             continue
         if _assigns(lab, function, steps[0]) is False:
-            return wrong(
+            nodes = ast.walk(tree_of(function.__code__))
+            is_on_condition = any(isinstance(node, ast.If | ast.IfExp) for node in nodes)
+            return (look if is_on_condition else wrong)(
                 f"{_name(each)} is to assign variables, but a call of it assigns none",
                 "what it goes through is empty, such as trainable_weights of a frozen model, or "
                 "layers of a name that none has",
@@ -376,10 +381,10 @@ def _misread_results(lab: Laboratory) -> Finding | None:
             "inverted comparison: larger is better, but they treat it as worse, or vice versa",
             "invert the comparison, or set mode",
         )
-    if (compounded := _compounds(lab, better)) is not None:
+    if (compounded := _compounds(lab)) is not None:
         return wrong(
             f"callbacks lower the learning rate by a larger share in each epoch, to "
-            f"{compounded:.1g} of its first value in {better.calls} epochs",
+            f"{compounded:.1g} of its first value in {EPOCHS} epochs",
             "the decay compounds: a factor that depends on the epoch or step multiplies the "
             "current learning rate, which earlier calls have lowered already",
             "compute it from the first learning rate, or multiply the current one by a constant",
@@ -394,13 +399,25 @@ def _misread_results(lab: Laboratory) -> Finding | None:
     return None
 
 
-def _compounds(lab: Laboratory, acts: Acts) -> float | None:
+def _compounds(lab: Laboratory) -> float | None:
     """What is left of a rate that a factor of the epoch multiplies again and again."""
-    base, rates = np.asarray([*learning_rates(lab.run).values()]), np.asarray(acts.rates)
+    number = len(lab.create_callbacks())
+    each = (_compounds_by(lab, slice(i, i + 1)) for i in range(number))
+    return next((left for left in each if left is not None), None)
+
+
+def _compounds_by(lab: Laboratory, which: slice) -> float | None:
+    """The same for one of the callbacks."""
+
+    def act(most: int, first_epoch: int = 0) -> Acts:
+        made = lab.create_callbacks()[which]
+        return _acts(lab, made, most, trend=1, first_epoch=first_epoch)
+
+    base, rates = np.asarray([*learning_rates(lab.run).values()]), np.asarray(act(EPOCHS + 1).rates)
     # One call after each of these epochs; a warm-up may begin at 0.
     if len(rates) != EPOCHS or not (base.all() and rates.all()):
         return None
-    anew = [_acts(lab, lab.create_callbacks(), 1, trend=1, first_epoch=n) for n in COMPARED]
+    anew = [act(1, n) for n in COMPARED]
     if not all(each.calls for each in anew):
         return None
     factors = np.array([each.rates[0] for each in anew]) / base  # of the first learning rate

@@ -348,7 +348,8 @@ def _compared(
     name: str, split: str, array: np.ndarray, other: np.ndarray, augmented: np.ndarray | None
 ) -> Finding | None:
     """Whether the numbers of a split aren't on the scale of those of training."""
-    if array.dtype.kind != "f":
+    are_images = array.dtype == np.uint8 and array.ndim > 3
+    if array.dtype.kind != "f" and not are_images:
         return None
     a, b = (_filled(x[:: 1 + x.size // MOST_NUMBERS]) for x in (array, other))
     (mean, spread), (mean_other, spread_other) = ((x.mean(), x.std()) for x in (a, b))
@@ -357,8 +358,9 @@ def _compared(
     fix = "scale every split in the same way, with the statistics of the training data"
     reach, reach_other = (max(np.abs(x).max(), 1e-12) for x in (a, b))
     ratio = spread_other / spread
-    # One row may be very large, but another scale is that of most rows.
-    ratios = ratio, reach_other / reach, _usual_size(b) / _usual_size(a)
+    # One row may be very large, or many that training doesn't have; another scale is that of all.
+    ratios = [ratio, reach_other / reach]
+    ratios += [_usual_size(b, share) / _usual_size(a, share) for share in (0.1, 0.9)]
     if not any(0.2 < each < 5 for each in ratios):
         # The same in all rows it may stand for what this split doesn't have.
         return (wrong if np.ptp(other, axis=0).any() else look)(
@@ -366,6 +368,8 @@ def _compared(
             "one split is scaled, and the other is not",
             fix,
         )
+    if are_images:
+        return None
     beyond = _beyond(a, b) if name.startswith("inputs") else ""
     if beyond and array.ndim > 2:
         return (wrong if array.ndim > 3 else look)(  # a series may rise
@@ -394,11 +398,11 @@ def _compared(
     return None
 
 
-def _usual_size(x: np.ndarray) -> float:
-    """The largest number of a row, in all but a tenth of the rows that aren't all 0."""
+def _usual_size(x: np.ndarray, share: float) -> float:
+    """The largest number of a row, which a share of the rows that aren't all 0 doesn't exceed."""
     sizes = np.abs(x.reshape(len(x), -1)).max(axis=1)
     several = sizes[sizes > 0]
-    return float(np.quantile(several, 0.9, method="lower")) if len(several) else 1e-12
+    return float(np.quantile(several, share, method="lower")) if len(several) else 1e-12
 
 
 def _series(lab: Laboratory) -> Iterator[tuple[str, np.ndarray]]:
@@ -629,15 +633,17 @@ def _scaled_by_itself(array: np.ndarray) -> str:
     if (changing & (np.abs(means) < EXACT) & unit).any():
         groups = _has_groups(x if x.ndim > 2 else columns[:, changing])
         return "" if groups else "have mean 0 and standard deviation 1 exactly"
-    # Counts may have it by chance, and one of several columns that are standard normal.
-    if x.ndim <= 2 and np.sum(unit & (columns % 1).any(axis=0)) >= min(2, columns.shape[1]):
+    # Counts may have it by chance, and some of many columns that others' statistics have scaled.
+    real = changing & (columns % 1).any(axis=0)
+    least = min(2, columns.shape[1])
+    if x.ndim <= 2 and np.sum(unit & real) >= max(least, 0.1 * real.sum()):
         return "have standard deviation 1 exactly"
     ends = columns.min(axis=0) == 0, columns.max(axis=0) == 1
     once = np.sum((columns == 0) | (columns == 1), axis=0) == 2
     steps = np.diff(np.sort(columns, axis=0), axis=0)
     once &= np.ptp(steps, axis=0) > EXACT  # else a grid
     once &= np.mean(steps > 0, axis=0) > 0.5  # else shares, such as of 20 votes
-    if x.ndim <= 2 and np.sum(ends[0] & ends[1] & once) >= min(2, columns.shape[1]):
+    if x.ndim <= 2 and np.sum(ends[0] & ends[1] & once) >= max(least, 0.5 * real.sum()):
         return "range from 0 to 1 exactly"
     return ""
 

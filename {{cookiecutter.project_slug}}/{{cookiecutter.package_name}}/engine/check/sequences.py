@@ -30,6 +30,8 @@ BY_PLACE = (  # layers that weigh each position by itself
 )  # fmt: skip
 KEEPING = (  # positions as they are
     keras.layers.Dropout, keras.layers.SpatialDropout1D, keras.layers.LayerNormalization,
+    keras.layers.BatchNormalization, keras.layers.GaussianNoise, keras.layers.Activation,
+    keras.layers.Add, keras.layers.Concatenate,
 )  # fmt: skip
 
 

@@ -106,6 +106,13 @@ def processed_gradients(lab: Laboratory) -> Finding:
     ):  # fmt: skip
         paths = (path for path, _, _ in processed)
         (least, of_least), *_, (most, of_most) = sorted(zip(of_each, paths, strict=True))
+        if least < 0 < most:
+            return look(
+                f"process_gradients turns the gradients of {of_least} around, and not those of "
+                f"{of_most}",
+                "a loss that one of them lowers and the other raises, as of multipliers",
+                "is this intended?",
+            )
         return wrong(
             f"process_gradients multiplies gradients of {of_least} by {least:.3g}, and those "
             f"of {of_most} by {most:.3g}",
@@ -560,12 +567,19 @@ def _processed(
 def zeroed(lab: Laboratory) -> set[str]:
     """The paths of variables whose gradients process_gradients leaves out, beside others.
 
-    Not those of one number, or of one along an axis, from which it may take their mean.
+    Not those of one number, or of one for each output, from which it may take their mean.
     """
     shapes = {v.path: v.shape for n in lab.run.optimizers for v in lab.run.variables_of(n)}
     made = _processed(lab)
-    left_out = {path for path, _, b in made if not b.any() and min(shapes[path], default=1) > 1}
+    left_out = {path for path, _, b in made if not b.any() and _has_means(shapes[path])}
     return left_out if any(b.any() for *_, b in made) else set()
+
+
+def _has_means(shape: tuple[int, ...]) -> bool:
+    """Whether a mean along the first axis, and along all others, is one of several numbers."""
+    if len(shape) < 2:
+        return bool(shape) and shape[0] > 1
+    return bool(min(np.prod(shape[:-1]), np.prod(shape[1:])) > 1)
 
 
 def _centered_over_outputs(
@@ -627,6 +641,7 @@ def _ignored_parts(lab: Laboratory) -> dict[str, Look]:
     With a look at the first batch that has those of other examples.
     """
     parts = [(n, t) for n, t in named_leaves(lab.batch) if "[" in n and "weights" not in n]
+    parts.sort(key=lambda part: not part[0].startswith("labels"))  # they tell more
     found = {}
     for name, array in parts[:MOST_PARTS]:
         turned = tf.roll(array, 1, axis=1)
@@ -711,7 +726,9 @@ def _values_states(lab: Laboratory, idle: Collection[str]) -> bool:
     used = (words_of(name) for name, _ in named_leaves(lab.batch) if name not in idle)
     if not any(words & REWARDS for words in used):
         return False
-    return len(lab.training_calls(lab.batch, lab.run.models.values())) > 1
+    calls = lab.training_calls(lab.batch, lab.run.models.values())
+    states = [each for call in calls for each in tf.nest.flatten(call.arguments)[:1]]
+    return any(a.shape == b.shape and not equal(a, b) for a, b in itertools.combinations(states, 2))
 
 
 def _trained_where_masked(lab: Laboratory, mask: str) -> str:
