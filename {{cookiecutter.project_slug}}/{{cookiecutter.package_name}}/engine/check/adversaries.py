@@ -23,12 +23,9 @@ SHORT = {"g": "generator", "gen": "generator", "d": "discriminator", "disc": "di
 @relation("adversaries", after="the same step again")
 def adversaries(lab: Laboratory) -> Finding:
     """They have opposite goals, and judge generated examples by what these were made for."""
+    names = {name: SHORT.get(name.lower(), name.lower()) for name in lab.run.optimizers}
     generators, judges = (
-        [
-            n
-            for n in lab.run.optimizers
-            if any(part in SHORT.get(n.lower(), n.lower()) for part in parts)
-        ]
+        [name for name, whole in names.items() if any(part in whole for part in parts)]
         for parts in (("generator",), JUDGES)
     )
     if len(generators) != 1 or len(judges) != 1 or generators == judges:

@@ -727,7 +727,8 @@ def _values_states(lab: Laboratory, idle: Collection[str]) -> bool:
     if not any(words & REWARDS for words in used):
         return False
     calls = lab.training_calls(lab.batch, lab.run.models.values())
-    states = [each for call in calls for each in tf.nest.flatten(call.arguments)[:1]]
+    firsts = (each for call in calls for each in tf.nest.flatten(call.arguments)[:1])
+    states = [t for t in firsts if tf.is_tensor(t) and not tf.is_symbolic_tensor(t)]
     return any(a.shape == b.shape and not equal(a, b) for a, b in itertools.combinations(states, 2))
 
 
