@@ -19,6 +19,7 @@ from .causes import (
     missing_name,
     missing_package,
     place_of,
+    raised_by,
 )
 from .interrupts import AT_ONCE, Signaled, ending_in_order
 from .output import forgiving_output
@@ -162,12 +163,12 @@ def continue_on_error(sentence: str) -> Iterator[None]:
     """Show a mistake in the code of `task/` with its traceback and `sentence`, and continue.
 
     For what a run can do without once it has its results: with another exit code than 0 a launcher
-    would start it again. A `UsageError` that the system has caused, such as a full disk, is raised.
+    would start it again. A `UsageError` of the system, such as a full disk, or of a TODO is raised.
     """
     try:
         yield
     except UsageError as error:
-        if error.__cause__:
+        if error.__cause__ or raised_by(error):
             raise
         sys.stderr.write(f"error: {error}\n{sentence}\n")
     except Exception as error:
