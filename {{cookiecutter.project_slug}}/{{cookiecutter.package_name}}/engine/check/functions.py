@@ -7,8 +7,11 @@ import dis
 import functools
 import types
 from collections import deque
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
+
+from ..callbacks import Callback
 
 ASSIGN = ("assign", "assign_add", "assign_sub")  # methods of a variable
 SETS_WEIGHTS = {*ASSIGN, "set_weights"}
@@ -33,6 +36,13 @@ def named_in(function: types.FunctionType) -> tuple[set[str], list[Any], bool]:
         has_state |= any(isinstance(value, list | dict | set | deque) for value in values)
         has_state |= any(i.opname in STORES for i in dis.get_instructions(code))
     return names, held, has_state
+
+
+def named_by_callbacks(callbacks: Iterable[Callback]) -> tuple[set[str], list[Any]]:
+    """What the functions among callbacks name, and the values."""
+    functions = (callback.function for callback in callbacks)
+    found = [named_in(each) for each in functions if isinstance(each, types.FunctionType)]
+    return set().union(*(names for names, *_ in found)), [v for _, held, _ in found for v in held]
 
 
 def _names_in(code: types.CodeType) -> set[str]:

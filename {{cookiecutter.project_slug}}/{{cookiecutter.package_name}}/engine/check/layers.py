@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import itertools
-from types import FunctionType
 from typing import Any
 
 import keras
@@ -14,7 +13,7 @@ import tensorflow as tf
 from ..outside import variables_outside
 from ..randomness import HALVES
 from .findings import Finding, look, ok, relation, wrong
-from .functions import named_in
+from .functions import named_by_callbacks
 from .graph import assigned_variables, captured, exchanged_by_reshape
 from .laboratory import Laboratory
 from .numbers import LEAST_SIZE
@@ -211,12 +210,11 @@ def variables(lab: Laboratory) -> Finding:
             "use replica.step, a Keras weight created with add_weight, or a metric",
         )
     inside = captured(lab.traced.ops[0].graph)
-    set_by_callbacks = [held for each in lab.create_callbacks()
-                        if isinstance(each.function, FunctionType)
-                        for held in named_in(each.function)[1]]  # fmt: skip
     unknown = [v for v in lab.unknown_variables  # that the losses follow from
-               if v.trainable and inside.get(id(v.handle)) in lab.traced.ops_of_losses
-               and not any(v is held for held in set_by_callbacks)]  # fmt: skip
+               if v.trainable and inside.get(id(v.handle)) in lab.traced.ops_of_losses]  # fmt: skip
+    if unknown:
+        _, held = named_by_callbacks(lab.create_callbacks())  # which a checkpoint keeps
+        unknown = [v for v in unknown if not any(v is each for each in held)]
     if unknown:
         in_lambdas, untracked = _read_in_lambdas(lab), _untracked(lab)
         alone = [v for v in unknown
@@ -225,8 +223,8 @@ def variables(lab: Laboratory) -> Finding:
         return (wrong if alone else look)(
             f"the step reads {(alone or unknown)[0].name.partition(':')[0]}, which is part of no "
             "model",
-            "no optimizer trains it: it was created in a loss, inside "
-            "a Lambda layer, or as a tf.Variable, which Keras 3 doesn't track",
+            "no optimizer trains it: it was created in a loss, inside a Lambda layer, or as a "
+            "tf.Variable, which Keras 3 doesn't track",
             "create it in a layer of a model, with add_weight"
             if alone
             else "keep its layer as an attribute of a model, or freeze it with load_frozen",

@@ -6,7 +6,6 @@ import contextlib
 import re
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
-from types import FunctionType
 from typing import Any
 
 import keras
@@ -19,7 +18,7 @@ from ..types import Run
 from . import held_out
 from .adversaries import JUDGES
 from .findings import Finding, look, ok, relation, wrong
-from .functions import SETS_WEIGHTS, named_in
+from .functions import SETS_WEIGHTS, named_by_callbacks
 from .laboratory import ADAPTIVE, REPEATED_STEPS, Laboratory
 from .numbers import Numbers, relative_difference
 from .probe import is_own, words_of
@@ -1063,9 +1062,5 @@ def _frozen_at_random(lab: Laboratory) -> Finding | None:
 
 def _are_set_by_callbacks(lab: Laboratory) -> bool:
     """Whether a callback is to assign variables, such as those of a target network."""
-    functions = [callback.function for callback in lab.create_callbacks()]
-    return any(
-        SETS_WEIGHTS & named_in(function)[0]
-        for function in functions
-        if isinstance(function, FunctionType)
-    )
+    names, _ = named_by_callbacks(lab.create_callbacks())
+    return bool(SETS_WEIGHTS & names)

@@ -521,29 +521,34 @@ def right_and_wrong(lab: Laboratory) -> Finding:
 def _of_far_classes(lab: Laboratory, name: str) -> float:
     """The mean loss of confident predictions of classes that are far from the right ones."""
     labels, predictions, _ = lab.base.calls[name]
-    made, classes = answers(labels, predictions), np.shape(predictions)[-1]
-    if made is None or classes < 3 or not _is_one_hot(made.right):
+    if (right := _one_of_several(labels, predictions)) is None:
         return 0.0
-    far = np.roll(made.right, (classes + 1) // 2, axis=-1)
-    return float(np.mean(lab.run.losses[name](labels, tf.constant(far))))
+    return float(np.mean(lab.run.losses[name](labels, tf.constant(_far(right)))))
 
 
-def _is_one_hot(right: np.ndarray) -> bool:
-    """Whether each right answer has one largest number."""
-    return bool(np.all((right == right.max(axis=-1, keepdims=True)).sum(axis=-1) == 1))
+def _one_of_several(labels: Any, predictions: Any) -> np.ndarray | None:
+    """The right answers, if each is one of at least three classes."""
+    made = answers(labels, predictions)
+    if made is None or np.shape(predictions)[-1] < 3:
+        return None
+    is_largest = made.right == made.right.max(axis=-1, keepdims=True)
+    return made.right if np.all(is_largest.sum(axis=-1) == 1) else None
+
+
+def _far(answers: np.ndarray) -> np.ndarray:
+    """Answers of the classes that are far from them, as of grades or directions."""
+    return np.roll(answers, (answers.shape[-1] + 1) // 2, axis=-1)
 
 
 def _best_probability(lab: Laboratory, name: str) -> float | None:
     """The probability of the right class where a cross-entropy is smallest, if it is too low."""
     labels, predictions, _ = lab.base.calls[name]
-    made, loss = answers(labels, predictions), lab.run.losses[name]
-    classes = np.shape(predictions)[-1]
-    one_hot = made.right == made.right.max(axis=-1, keepdims=True) if made else np.zeros(1)
-    if made is None or classes < 3 or not np.all(one_hot.sum(axis=-1) == 1):
+    answer, loss = _one_of_several(labels, predictions), lab.run.losses[name]
+    if answer is None:
         return None
-    is_logits = made.right.max() > 1
+    one_hot, is_logits = answer == answer.max(axis=-1, keepdims=True), answer.max() > 1
     others = np.logical_not(one_hot)
-    next_one, far_one = (np.roll(one_hot, n, axis=-1) for n in (1, (classes + 1) // 2))
+    next_one, far_one = np.roll(one_hot, 1, axis=-1), _far(one_hot)
 
     def loss_of(right: float, of: np.ndarray = others, shift: float = 0.0) -> np.ndarray:
         rest = np.where(of, (1 - right) / of.sum(axis=-1, keepdims=True), 1e-4)

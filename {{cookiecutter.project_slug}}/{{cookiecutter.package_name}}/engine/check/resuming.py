@@ -401,17 +401,16 @@ def _misread_results(lab: Laboratory) -> Finding | None:
 
 def _compounds(lab: Laboratory) -> float | None:
     """What is left of a rate that a factor of the epoch multiplies again and again."""
-    number = len(lab.create_callbacks())
-    each = (_compounds_by(lab, slice(i, i + 1)) for i in range(number))
+    each = (_compounds_by(lab, i) for i in range(len(lab.create_callbacks())))
     return next((left for left in each if left is not None), None)
 
 
-def _compounds_by(lab: Laboratory, which: slice) -> float | None:
+def _compounds_by(lab: Laboratory, which: int) -> float | None:
     """The same for one of the callbacks."""
 
     def act(most: int, first_epoch: int = 0) -> Acts:
-        made = lab.create_callbacks()[which]
-        return _acts(lab, made, most, trend=1, first_epoch=first_epoch)
+        one = lab.create_callbacks()[which]
+        return _acts(lab, [one], most, trend=1, first_epoch=first_epoch)
 
     base, rates = np.asarray([*learning_rates(lab.run).values()]), np.asarray(act(EPOCHS + 1).rates)
     # One call after each of these epochs; a warm-up may begin at 0.
