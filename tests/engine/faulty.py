@@ -2162,8 +2162,11 @@ def gan_with(judge: Callable[..., tf.Tensor]) -> Toy:
     return replace(GAN, train_steps=(judging, GAN.train_steps[1]), metrics=dict)
 
 
-def with_gradient_penalty(axis: Any) -> Toy:
-    """A critic whose slope at images (rows, 1, width, 1) is to be 1, in the norm over some axes."""
+def with_gradient_penalty(axis: Any, *, stopped: bool = False) -> Toy:
+    """A critic whose slope at images (rows, 1, width, 1) is to be 1, in the norm over some axes.
+
+    `stopped`: it learns nothing of it.
+    """
 
     def judging(run: Run, batch: Any, replica: Replica) -> dict[str, tf.Tensor]:
         real, noise, weights = batch
@@ -2174,6 +2177,7 @@ def with_gradient_penalty(axis: Any) -> Toy:
             on_real = critic(tf.reshape(images, real.shape), training=True)[:, 0]
         slope = tape.gradient(on_real, images)
         norm = tf.sqrt(tf.reduce_sum(tf.square(slope), axis=axis) + 1e-12)
+        norm = tf.stop_gradient(norm) if stopped else norm
         apart = tf.reshape(
             tf.square(norm - 1), (-1, norm.shape.num_elements() // real.shape[0] or 1)
         )
@@ -4106,13 +4110,15 @@ def moved_images(
     )  # fmt: skip
 
 
+def images_of_bytes(rows: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
+    """Images (rows, 8, 8, 1) that are brighter with each class."""
+    _, labels = examples(rows, seed)
+    images = np.random.default_rng(seed).integers(0, 80, (rows, 8, 8, 1))
+    return (images + 80 * labels[:, None, None, None]).astype("uint8"), labels
+
+
 def bytes_scaled(in_validation: Callable[[tf.Tensor], tf.Tensor]) -> Toy:
     """Images of bytes, that a train step brings to numbers from -1 to 1."""
-
-    def split(rows: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
-        _, labels = examples(rows, seed)
-        images = np.random.default_rng(seed).integers(0, 80, (rows, 8, 8, 1))
-        return (images + 80 * labels[:, None, None, None]).astype("uint8"), labels
 
     def scaling(scaled: Callable[[tf.Tensor], tf.Tensor], training: bool) -> Callable[..., Any]:
         def one_step(run: Run, batch: Any, replica: Replica) -> dict[str, tf.Tensor]:
@@ -4125,7 +4131,7 @@ def bytes_scaled(in_validation: Callable[[tf.Tensor], tf.Tensor]) -> Toy:
     return sound(
         model=lambda: keras.Sequential([
             keras.Input((8, 8, 1)), layers.Flatten(), dense(CLASSES)]),
-        data=split(96, 1), others={"validation": split(60, 2)},
+        data=images_of_bytes(96, 1), others={"validation": images_of_bytes(60, 2)},
         train_steps=(scaling(lambda x: x / 127.5 - 1, training=True),),
         validation_step=scaling(in_validation, training=False),
     )  # fmt: skip
@@ -4531,16 +4537,11 @@ def named_inputs(*, training: bool, evaluating: bool) -> Toy:
 def bytes_as_data(change: Callable[[np.ndarray], np.ndarray]) -> Toy:
     """Images of bytes, which are changed in validation."""
 
-    def split(rows: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
-        _, labels = examples(rows, seed)
-        images = np.random.default_rng(seed).integers(0, 80, (rows, 8, 8, 1))
-        return (images + 80 * labels[:, None, None, None]).astype("uint8"), labels
-
-    images, labels = split(60, 2)
+    images, labels = images_of_bytes(60, 2)
     return sound(
         model=lambda: keras.Sequential([
             keras.Input((8, 8, 1)), layers.Rescaling(1 / 255), layers.Flatten(), dense(CLASSES)]),
-        data=split(ROWS, 1), others={"validation": (change(images), labels)},
+        data=images_of_bytes(ROWS, 1), others={"validation": (change(images), labels)},
     )  # fmt: skip
 
 

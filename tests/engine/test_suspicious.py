@@ -20,6 +20,7 @@ from proof.engine.callbacks import Callback, Event, at_step, every_epochs, every
 from proof.engine.check import RELATIONS, check, neighbors, scales
 from proof.engine.check.numbers import equal, told_apart, with_array
 from proof.engine.check.runs import secs_of_work
+from proof.engine.keras_callbacks import keras_callback
 from proof.engine.random_access import RandomAccess
 from proof.engine.relations import select
 from proof.engine.types import Replica, Run
@@ -4443,7 +4444,183 @@ def measured_in_the_test_alone() -> Toy:
     )  # fmt: skip
 
 
+def pix2pix(training: bool, targets: bool = True) -> Toy:
+    """A generator with dropout that gets inputs, and learns targets by a loss and from a judge.
+
+    Args:
+        training: whether it drops out in evaluation too, by which it draws.
+        targets: whether one of the losses compares what is made with the targets.
+    """
+
+    def models() -> dict[str, keras.Model]:
+        x = keras.Input((FEATURES,))
+        made = dense(FEATURES)(layers.Dropout(0.3)(x))
+        pair = keras.Input((2 * FEATURES,))
+        return {
+            "generator": keras.Model(x, made),
+            "discriminator": keras.Model(pair, dense(1)(pair)),
+        }
+
+    def both(evaluates: bool) -> Callable[..., Any]:
+        def one_step(run: Run, batch: Any, replica: Replica) -> dict[str, tf.Tensor]:
+            inputs, wanted, weights = batch
+            generator, judge = run.models["generator"], run.models["discriminator"]
+            made = generator(inputs, training=training or not evaluates)
+            real = judge(tf.concat([inputs, wanted], axis=1))[:, 0]
+            fake = judge(tf.concat([inputs, made], axis=1))[:, 0]
+            apart = run.losses["l1"](wanted, made) if targets else tf.zeros_like(fake)
+            run.metrics["apart"].update_state(tf.abs(wanted - made), weights[:, tf.newaxis])
+            losses = {"generator": apart + tf.nn.softplus(-fake),
+                      "discriminator": tf.nn.softplus(-real) + tf.nn.softplus(fake)}  # fmt: skip
+            return {name: compute_loss(each, weights, run.models[name], replica)
+                    for name, each in losses.items()}  # fmt: skip
+
+        return one_step
+
+    def split(rows: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
+        inputs, _ = examples(rows, seed)
+        return inputs, inputs[:, ::-1] + 1
+
+    return sound(
+        model=models, optimizer=lambda: {name: keras.optimizers.SGD(0.01) for name in models()},
+        losses=lambda: {"l1": keras.losses.MeanAbsoluteError(reduction="none")},
+        metrics=lambda: {"apart": keras.metrics.Mean()}, train_steps=(both(False),),
+        validation_step=both(True), data=split(ROWS, 1), others={"validation": split(60, 2)},
+    )  # fmt: skip
+
+
+def watches_its_loss() -> Toy:
+    """An autoencoder is trained until its loss falls no more."""
+
+    def one_step(run: Run, batch: Any, replica: Replica) -> dict[str, tf.Tensor]:
+        inputs, weights = batch
+        values = run.losses["main"](inputs, run.model(inputs))
+        return {"main": compute_loss(values, weights, run.model, replica)}
+
+    return sound(
+        model=lambda: keras.Sequential([keras.Input((FEATURES,)), dense(2), dense(FEATURES)]),
+        losses=lambda: {"main": keras.losses.MeanSquaredError(reduction="none")}, metrics=dict,
+        train_steps=(one_step,), validation_step=one_step, data=examples()[:1],
+        others={"validation": examples(60, 2)[:1]},
+        callbacks=lambda: [keras_callback(keras.callbacks.EarlyStopping("loss", patience=3))],
+    )  # fmt: skip
+
+
+def scaled_both() -> Toy:
+    """Labels in units of their own, and predictions in these, are scaled for the loss."""
+
+    def split(rows: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
+        inputs, _ = examples(rows, seed)
+        return inputs, (200_000 + 20_000 * inputs[:, :1]).astype("float32")
+
+    def one_step(run: Run, batch: Any, replica: Replica) -> dict[str, tf.Tensor]:
+        inputs, labels, weights = batch
+        mean, deviation = (tf.constant(run.adapted[n]) for n in ("mean", "deviation"))
+        predictions = run.model(inputs, training=True)
+        apart = (labels - mean) / deviation - (predictions - mean) / deviation
+        loss = tf.reduce_mean(tf.square(apart), axis=1)
+        return {"main": compute_loss(loss, weights, run.model, replica)}
+
+    return sound(
+        model=lambda: keras.Sequential([keras.Input((FEATURES,)), dense(1)]), losses=dict,
+        metrics=dict, train_steps=(one_step,), validation_step=one_step, data=split(ROWS, 1),
+        others={"validation": split(60, 2)}, adapt=lambda datasets: {
+            "mean": datasets["train"][1].mean(0), "deviation": datasets["train"][1].std(0)},
+    )  # fmt: skip
+
+
+def normalized_words() -> Toy:
+    """As `convolved_words`, with a normalization before the convolution."""
+
+    def create() -> keras.Model:
+        words = keras.Input((8,), dtype="int32")
+        x = layers.BatchNormalization()(layers.Embedding(33, 5, mask_zero=True)(words))
+        x = layers.Conv1D(5, 3, activation="relu")(x)
+        return keras.Model(words, dense(CLASSES)(layers.GlobalMaxPooling1D()(x)))
+
+    return replace(topics(), model=create)
+
+
+def still_backbone() -> Toy:
+    """A pretrained backbone with dropout, called so that its statistics stay."""
+
+    def create() -> keras.Model:
+        normal = layers.BatchNormalization()
+        x = keras.Input((FEATURES,))
+        made = keras.Model(x, dense(CLASSES)(layers.Dropout(0.2)(normal(x))))
+        normal.moving_mean.assign(tf.ones(FEATURES))
+        return made
+
+    return sound(model=create, train_steps=(step(training=False),))
+
+
+def stopped_before() -> Toy:
+    """A schedule for fewer steps than the run may have, which a callback is to end."""
+    return sound(
+        optimizer=lambda: half_of_the_steps(0.2),
+        callbacks=lambda: [keras_callback(keras.callbacks.EarlyStopping("val_loss", patience=3))],
+    )
+
+
+def from_0_to_1() -> Toy:
+    """Many columns scaled by the ends of the training data; some ends of others are 0 and 1."""
+    toy = sound(model=lambda: keras.Sequential([keras.Input((20,)), dense(CLASSES)]))
+    numbers = np.random.default_rng(5)
+    train, other = numbers.random((400, 20)), 0.8 * numbers.random((60, 20)) + 0.1
+    other[0, :2], other[1, :2] = 0, 1
+    labels = np.arange(400) % CLASSES
+    parts = (train.astype("float32"), labels), (other.astype("float32"), labels[:60])
+    return replace(toy, data=parts[0], others={"validation": parts[1]})
+
+
+def never_of_a_rare_class() -> Toy:
+    """A recall of a class that the first rows of validation lack; labels are real numbers."""
+
+    class Recall(keras.metrics.Metric):
+        def __init__(self) -> None:
+            super().__init__()
+            self.found = self.add_weight(name="found", initializer="zeros")
+            self.all = self.add_weight(name="all", initializer="zeros")
+
+        def update_state(self, labels: Any, logits: Any, weights: Any) -> None:
+            self.all.assign_add(tf.reduce_sum(weights * labels[:, 0]))
+            self.found.assign_add(tf.reduce_sum(weights * labels[:, 0] * tf.sigmoid(logits[:, 0])))
+
+        def result(self) -> tf.Tensor:
+            return self.found / self.all
+
+    inputs, labels = binary().data
+    late = (np.arange(400) > 380).astype("float32")[:, np.newaxis]
+    return binary(
+        metrics=lambda: {"hits": Recall()}, data=(inputs, labels),
+        others={"validation": (examples(400, 2)[0], late)},
+    )  # fmt: skip
+
+
+def balanced_by_slope(*, stopped: bool) -> Toy:
+    """A GAN whose losses are balanced by the norm of a slope, a constant for the gradient."""
+    toy = with_gradient_penalty(None, stopped=stopped)
+    return toy if stopped else replace(toy, examples_interact=True)
+
+
+def warmed_up_in_a_graph(run: Run, batch: Any, replica: Replica) -> dict[str, tf.Tensor]:
+    """A step that needs its graph, and depends on its number."""
+    inputs, labels, weights = batch
+    share = tf.minimum(1.0, tf.cast(replica.step, tf.float32) / 20)
+    if tf.executing_eagerly():
+        raise ValueError("not in a graph")
+    per_example = share * run.losses["main"](labels, run.model(inputs, training=True))
+    return {"main": compute_loss(per_example, weights, run.model, replica)}
+
+
 SUSPICIOUS: list[tuple[str, Callable[[], Toy]]] = [
+    ("evaluation mode", lambda: pix2pix(training=True)),
+    ("callbacks", watches_its_loss),
+    ("padded tokens", normalized_words),
+    ("training mode", still_backbone),
+    ("learning rate", stopped_before),
+    ("metrics", never_of_a_rare_class),
+    ("gradient penalty", lambda: balanced_by_slope(stopped=False)),
     ("metrics", lambda: exchanged(keras.metrics.MeanSquaredError, "squares")),
     ("augmentation", meters),
     ("splits alike", sensor_that_died),
@@ -5236,6 +5413,9 @@ def of_codes(*, of_edges: bool) -> Toy:
 
 
 AS_IT_SHOULD_BE: list[tuple[str, Callable[[], Toy]]] = [
+    ("adapt", scaled_both),
+    ("scaled by training data", from_0_to_1),
+    ("gradient penalty", lambda: balanced_by_slope(stopped=True)),
     ("metrics", graded_within_one),
     ("metrics", compared_with_copy),
     ("best outputs", mostly_healthy),
@@ -6022,3 +6202,18 @@ def test_large_data_takes_little_memory(monkeypatch: pytest.MonkeyPatch) -> None
     assert used(neighbors.tell_nothing, rows) < 2
     for x in (pictures, pictures.astype("float32")):
         assert used(scales._compared, "inputs", "validation", x, x[:10], None) < 2
+
+
+def test_the_loss_of_a_generator_with_targets_may_select_weights() -> None:
+    task = TaskConfig(monitor="validation_generator_loss", larger_is_better=False)
+    verdicts = [
+        RELATIONS["monitor"].observe(laboratory(pix2pix(False, targets), task)).verdict
+        for targets in (True, False)
+    ]
+    assert verdicts == ["look", "WRONG"]
+
+
+def test_what_needs_a_graph_has_no_schedule_that_is_looked_at() -> None:
+    finding = RELATIONS["loss schedules"].observe(laboratory(sound(
+        train_steps=(warmed_up_in_a_graph,), validation_step=step(training=False))))  # fmt: skip
+    assert (finding.verdict, finding.was_looked_at) == ("ok", False)
